@@ -1,0 +1,109 @@
+"""Records: one file of JSON lines for each environment and release (docs/records.md).
+
+Lines are appended as things happen, so a killed run loses at most the scenario in flight. A file
+without a footer comes from a run that did not finish; `read` says so and gives what there is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from conformance.errors import SuiteError
+
+SCHEMA = 1
+
+
+class Recorder:
+    """Appends records to one file; every line is on its way to the disk before the next scenario."""
+
+    def __init__(self, path: Path, resume: bool = False):
+        self.path = path
+        self.counts: Counter[str] = Counter()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if resume:
+                self.counts.update(o["status"] for o in read(path).observations)
+                _cut_unfinished_line(path)
+            self._file = path.open("a" if resume else "w", encoding="utf-8")
+        except OSError as error:
+            raise self._fault(error) from error
+
+    def header(self, **facts) -> None:
+        """The first line: where, when and with what the observations are made."""
+        self._write({"kind": "header", "schema": SCHEMA, **facts})
+
+    def observation(self, facts: dict) -> None:
+        """One scenario's line."""
+        self.counts[facts["status"]] += 1
+        self._write({"kind": "observation", **facts})
+
+    def footer(self) -> None:
+        """The last line: the run is complete."""
+        self._write({"kind": "footer", "counts": dict(sorted(self.counts.items()))})
+
+    def _write(self, record: dict) -> None:
+        try:
+            self._file.write(json.dumps(record, ensure_ascii=False) + "\n")
+            self._file.flush()
+        except OSError as error:
+            raise self._fault(error) from error
+
+    def _fault(self, error: OSError) -> SuiteError:
+        return SuiteError(
+            f"{self.path} cannot be written ({error.strerror}); what it holds already is kept: "
+            "make room or choose another folder with --results"
+        )
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a record file holds. `complete` is false where the footer is missing; `fault` says why a
+    line could not be read."""
+
+    path: Path
+    header: dict = field(default_factory=dict)
+    observations: list[dict] = field(default_factory=list)
+    footer: dict | None = None
+    fault: str = ""
+
+    @property
+    def complete(self) -> bool:
+        """Whether the run that wrote the file came to its end."""
+        return self.footer is not None and not self.fault
+
+
+def read(path: Path) -> Run:
+    """Read a record file, also one that was cut off; raises SuiteError where there is no file."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as error:
+        raise SuiteError(f"{path} cannot be read ({error.strerror})") from error
+    header, observations, footer, fault = {}, [], None, ""
+    for number, line in enumerate(lines, 1):
+        try:
+            record = json.loads(line)
+            kind = record["kind"]
+        except (ValueError, KeyError, TypeError):
+            fault = f"line {number} is not a record; the file was cut off or edited"
+            break
+        if kind == "header":
+            header = record
+        elif kind == "observation":
+            observations.append(record)
+        elif kind == "footer":
+            footer = record
+    if header and header.get("schema") != SCHEMA:
+        fault = f"schema {header.get('schema')} is not {SCHEMA}: run this environment again"
+    return Run(path, header, observations, footer, fault)
+
+
+def _cut_unfinished_line(path: Path) -> None:
+    """Drop a last line without its end, so that what is appended starts on a line of its own."""
+    data = path.read_bytes()
+    end = data.rfind(b"\n") + 1
+    if end != len(data):
+        with path.open("r+b") as file:
+            file.truncate(end)

@@ -1,0 +1,144 @@
+"""Runs the suite in an environment, release by release (`nox -s ENVIRONMENT`).
+
+    python -m conformance.run cuda12-ctypes --release 0.18.1 --driver recording
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from conformance import cells, environments, matrices
+from conformance.errors import SuiteError
+from conformance.model import Cell, Environment, Release
+from conformance.paths import RESULTS, ROOT, cache
+from conformance.records import read
+from conformance.scenario import SECONDS
+
+# pytest's exit codes after which going on makes no sense: interrupted, internal error, usage error.
+_GIVEN_UP = (2, 3, 4)
+# Arguments of pytest that leave scenarios out.
+_SELECTING = ("-k", "-m", "--deselect", "--scenario", "--maxfail", "-x", "--lf", "--sw")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of an environment's session; what it does not know goes to pytest."""
+    p = argparse.ArgumentParser(
+        prog="nox -s ENVIRONMENT --",
+        description="Build an environment and run the linking scenarios in it. "
+        "Options that are not listed here go to pytest (-k ltoir, -n 2, -x, ...).",
+    )
+    p.add_argument("environment", help=argparse.SUPPRESS)
+    p.add_argument("--release", action="append", default=[], help="a numba-cuda release (default: all in which the environment exists)")
+    p.add_argument("--driver", choices=("auto", "device", "recording"), default="auto", help="the machine's device, or a recording stand-in (default: a device if there is one)")
+    p.add_argument("--scenario", action="append", default=[], help="a scenario's whole id")
+    p.add_argument("--python", default="", help="the Python version to use, e.g. 3.12")
+    p.add_argument("--results", type=Path, default=RESULTS, help="where records go (default: results/)")
+    return p  # fmt: skip
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one environment; 0 where every release conforms, 1 otherwise."""
+    options, rest = parser().parse_known_args(argv)
+    _check_platform()
+    m = matrices.load()
+    environment = m.environment(options.environment)
+    releases = _releases(m, environment, options.release)
+    python = environments.choose_python(m.common.python, options.python)
+    failed = []
+    for release in releases:
+        if _run_release(m, environment, release, python, options, rest):
+            failed.append(release.version)
+    if failed:
+        print(f"{environment.name}: not as expected in {', '.join(failed)}", flush=True)
+    return 1 if failed else 0
+
+
+def _check_platform() -> None:
+    if sys.platform != "linux":
+        raise SuiteError("environments are built on Linux only; records can be read anywhere")
+
+
+def _releases(m: matrices.Matrices, environment: Environment, wanted: list[str]) -> list[Release]:
+    """The releases to run; one that the environment does not exist in is an error with the reason."""
+    chosen = [m.release(version) for version in wanted]
+    for release in chosen:
+        refusal = m.absence(environment, release)
+        if refusal:
+            has = ", ".join(r.version for r in m.releases_of(environment))
+            raise SuiteError(
+                f"{environment.name} does not exist at {release.version}: {refusal.reason} "
+                f"({refusal.source}); it exists at {has}"
+            )
+    return chosen or m.releases_of(environment)
+
+
+def _run_release(m, environment, release, python, options, rest) -> bool:
+    """Build and run one cell; whether it failed."""
+    start = time.monotonic()
+    interpreter = environments.environment(m.lock(environment, release), python)
+    driver = cells.choose_driver(options.driver, environment, interpreter)
+    cell = cells.describe(m, environment, release, driver, _results(options, environment, release, rest))
+    cell = dataclasses.replace(
+        cell, fixtures=str(cells.fixtures_for(environment, driver.compute_capability))
+    )
+    variables = cells.process_environment(m, cell)
+    print(f"{environment.name} @ {release.version}: ready after {time.monotonic() - start:.1f} s", flush=True)
+    scenarios = [a for s in options.scenario for a in ("--scenario", s)]
+    return _pytest(interpreter, cell, variables, [*scenarios, *rest]) != 0
+
+
+def _results(options, environment: Environment, release: Release, rest: list[str]) -> Path:
+    """The record file; a run of some scenarios does not replace the record of all."""
+    part = options.scenario or any(a.startswith(_SELECTING) for a in rest)
+    name = f"{release.version}.{'partial.' if part else ''}jsonl"
+    return options.results.resolve() / environment.name / name
+
+
+def _pytest(interpreter: Path, cell: Cell, variables: dict[str, str], arguments: list[str]) -> int:
+    """Run pytest until it comes to its end; a process that dies costs the scenario in flight only."""
+    description = cache("cells", f"{cell.environment.name}-{cell.release}.json")
+    description.parent.mkdir(parents=True, exist_ok=True)
+    description.write_text(json.dumps(cell.to_json()))
+    in_flight = Path(cell.results + ".in-flight")
+    in_flight.unlink(missing_ok=True)
+    command = [
+        interpreter, "-m", "pytest", "conformance/test_scenarios.py", "-p", "no:cacheprovider",
+        "--quiet", "--no-header", "--cell", description, *arguments,
+    ]  # fmt: skip
+    resume: list[str] = []
+    while True:
+        code = subprocess.run([*command, *resume], cwd=ROOT, env=variables).returncode
+        if code in _GIVEN_UP or not in_flight.exists():
+            break
+        resume = ["--resume", _cause_of_death(code, in_flight)]
+    if code not in _GIVEN_UP and not read(Path(cell.results)).complete:
+        print(f"{cell.results} has no footer: the run did not finish (exit code {code})", flush=True)
+        return code or 1
+    return code
+
+
+def _cause_of_death(code: int, in_flight: Path) -> str:
+    """What a pytest process died of, as KIND:WHY."""
+    try:
+        since = json.loads(in_flight.read_text())["since"]
+    except (OSError, ValueError, KeyError):
+        since = time.time()
+    if code == 1 and time.time() - since >= SECONDS - 1:
+        return f"timeout:no end after {SECONDS} s"
+    if code < 0:
+        return f"crash:killed by {signal.Signals(-code).name}"
+    return f"crash:the process ended by itself with exit code {code}"
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except SuiteError as error:
+        sys.exit(f"conformance: {error}")

@@ -1,0 +1,63 @@
+# /// script
+# dependencies = ["nox", "uv", "filelock", "packaging", "pydantic>=2"]
+# ///
+"""One session for each environment, made from matrices/; then what reads the records.
+
+    nox -s cuda12-ctypes                         build the environment, run the suite in every release
+    nox -s cuda12-ctypes -- --release 0.18.1     one release; `-- --help` lists the options
+    nox -t cuda12                                all environments with a tag
+
+Tags: cuda11 cuda12 cuda13, ctypes nvidia, pynvjitlink pynvjitlink-forced pynvjitlink-off, mvc.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+import nox
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from conformance import matrices
+from conformance.errors import SuiteError
+
+nox.needs_version = ">=2025.2.9"
+# Environments are built and shared by their locks (conformance/environments.py): a virtual
+# environment for each session would hold the same packages many times over.
+nox.options.default_venv_backend = "none"
+nox.options.sessions = []
+
+
+def call(session: nox.Session, module: str, *arguments: str) -> None:
+    """Run a command of the suite; its faults are one line, its failure fails the session."""
+    try:
+        code = importlib.import_module(f"conformance.{module}").main([*arguments, *session.posargs])
+    except SuiteError as error:
+        session.error(str(error))
+    if code:
+        session.error(f"{session.name} failed: what it printed says why")
+
+
+def add(name: str, title: str, module: str, *arguments: str, tags: list[str] | None = None) -> None:
+    """Register a session that runs a command of the suite."""
+
+    def run(session: nox.Session) -> None:
+        call(session, module, *arguments)
+
+    run.__doc__ = title
+    nox.session(run, name=name, tags=tags)
+
+
+try:
+    environments = matrices.load().environments.values()
+except SuiteError as error:
+    sys.exit(str(error))
+
+for environment in environments:
+    add(environment.name, environment.title, "run", environment.name, tags=environment.tags)
+
+add("environments", "Every combination of the matrix: its releases, or why it cannot exist", "coverage")
+add("lock", "Resolve the lock files anew, or the named ones", "locks")
+add("tests", "The tests of the suite itself", "selftest")
