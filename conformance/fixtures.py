@@ -138,6 +138,9 @@ class _Builder:
         units = sorted(sources.glob("*.cu"))
         if not units:
             raise SuiteError(f"there are no device sources (*.cu) in {sources}")
+        for source in units:
+            if not source.stem.isidentifier():  # a dot would mix it up with the variants' suffixes
+                raise SuiteError(f"{source.name}: a device source needs a name such as add_i32.cu")
         headers = sorted(path for path in sources.iterdir() if path.suffix in (".h", ".cuh"))
         common = [
             *self.toolchain.identity,
