@@ -14,6 +14,7 @@ from conformance.errors import SuiteError
 from conformance.matrices import Matrices, failure_outcome, matches, within
 from conformance.model import Cell, Driver, Environment, Expected, FailureOutcome, Release
 from conformance.paths import LOCKS, ROOT, cache
+from conformance.toolchain import find_library
 
 # What a recording driver says of its device unless told otherwise.
 _COMPUTE_CAPABILITY = "9.0"
@@ -81,7 +82,7 @@ def expected(m: Matrices, environment: Environment, release: str) -> Expected:
 def failures(m: Matrices, wanted: Expected, environment: Environment, release: str) -> dict[str, FailureOutcome]:
     """How each documented failure shows on the expected linker; undocumented ones are left out."""
     found = {
-        name: failure_outcome(m, name, wanted.linker, wanted.engine, release, environment.axes["cuda"])
+        name: failure_outcome(m, name, wanted.linker, wanted.engine, release, environment.axes)
         for name in m.failures
     }
     return {name: outcome for name, outcome in found.items() if outcome}
@@ -148,19 +149,18 @@ def toolchain_folder(environment: Environment) -> Path:
     return environments.toolchain(LOCKS / f"toolchain-{environment.toolchain}.txt")
 
 
-def process_environment(m: Matrices, cell: Cell) -> dict[str, str]:
+def process_environment(cell: Cell) -> dict[str, str]:
     """The environment variables of a cell's processes: the caller's, cleaned, and the cell's settings."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(_FOREIGN)}
     # The order of a kernel's inputs follows the hashes of their paths: one seed, one order.
     clean |= {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0", **cell.environment.settings}
     if cell.driver.kind == "recording":
         folder = recording.build(cache("driver"))
-        nvjitlink = toolchain_folder(cell.environment) / m.toolchains[cell.environment.toolchain].nvjitlink
+        nvjitlink = find_library(toolchain_folder(cell.environment), "libnvJitLink.so.*")
         clean |= recording.environment(
             folder,
             version=cell.driver.version,
             compute_capability=cell.driver.compute_capability,
             nvjitlink=nvjitlink,
         )
-        clean["LD_LIBRARY_PATH"] = str(folder)
     return clean

@@ -313,6 +313,7 @@ def _when_faults(m: Matrices) -> list[str]:
     tables = [("environments.toml: impossible", i.when) for i in m.impossible]
     tables += [(f"selection.toml: {r.id}", r.when) for r in m.rules]
     tables += [(f"deviations.toml: {d.scenario}", d.when) for d in m.deviations]
+    tables += [(f"failures.toml: {n}", o.when) for n, f in m.failures.items() for o in f.outcomes]
     return [fault for place, when in tables for fault in _unknown_axes(m, place, when)]
 
 
@@ -366,10 +367,12 @@ def _rule_faults(m: Matrices) -> list[str]:
     return faults
 
 
-def failure_outcome(m: Matrices, name: str, linker: str, engine: str, release: str, cuda: str) -> FailureOutcome | None:
-    """How a failure shows on a linker's engine at a release; None where nothing is documented."""
+def failure_outcome(
+    m: Matrices, name: str, linker: str, engine: str, release: str, axes: dict[str, str]
+) -> FailureOutcome | None:
+    """How a failure shows on a linker's engine in a configuration; None where nothing is documented."""
     for outcome in m.failures[name].outcomes:
         concerned = {linker, f"{linker}/{engine}"} & set(outcome.linkers)
-        if concerned and within(release, outcome.releases) and cuda in (outcome.cuda or [cuda]):
+        if concerned and within(release, outcome.releases) and matches(axes, outcome.when):
             return outcome
     return None

@@ -134,12 +134,12 @@ class Rule:
 
 @record
 class FailureOutcome:
-    """How a documented failure shows on some linkers (`linker` or `linker/engine`) and releases."""
+    """How a documented failure shows on some linkers (`linker` or `linker/engine`), releases and axes."""
 
     linkers: list[str]
     source: str
     releases: str = ""
-    cuda: list[str] = field(default_factory=list)
+    when: dict[str, str | list[str]] = field(default_factory=dict)
     error: Optional[ExpectedError] = None
     warnings: list[ExpectedWarning] = field(default_factory=list)
 

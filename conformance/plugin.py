@@ -10,6 +10,7 @@ import faulthandler
 import json
 import os
 import time
+import traceback
 from pathlib import Path
 
 import pytest
@@ -107,11 +108,18 @@ class Suite:
             items[:] = [i for i in items if i.callspec.params["scenario"].id not in self.done]
 
     def settle(self, scenario: Scenario) -> dict:
-        """Observe and judge one scenario: its complete record."""
+        """Observe and judge one scenario: its complete record. A fault of the suite is recorded too."""
         reason = self._skip_reason(scenario)
         if reason:
             return _skipped(scenario, reason)
-        expected = expectation.of(scenario, self.cell)
+        try:
+            return self._settle(scenario, expectation.of(scenario, self.cell))
+        except Exception as error:
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            what = f"fault of the suite at {Path(where.filename).name}:{where.lineno}: {error!r}"
+            return {**_skipped(scenario, what), "status": "differs"}
+
+    def _settle(self, scenario: Scenario, expected: expectation.Expectation) -> dict:
         self._mark_in_flight(scenario)
         times = self.repeat if scenario.repeats else 1
         seen = [self._observe(scenario) for _ in range(times)]

@@ -88,7 +88,7 @@ def _run_release(m, environment, release, python, options, rest) -> bool:
     cell = dataclasses.replace(
         cell, fixtures=str(cells.fixtures_for(environment, driver.compute_capability))
     )
-    variables = cells.process_environment(m, cell)
+    variables = cells.process_environment(cell)
     print(f"{environment.name} @ {release.version}: ready after {time.monotonic() - start:.1f} s", flush=True)
     scenarios = [a for s in options.scenario for a in ("--scenario", s)]
     return _pytest(interpreter, cell, variables, [*scenarios, *rest]) != 0
@@ -110,7 +110,8 @@ def _pytest(interpreter: Path, cell: Cell, variables: dict[str, str], arguments:
     in_flight.unlink(missing_ok=True)
     command = [
         interpreter, "-m", "pytest", "conformance/test_scenarios.py", "-p", "no:cacheprovider",
-        "--quiet", "--no-header", "--cell", description, *arguments,
+        # The suite's own summary says what is wrong, and how to see it again.
+        "--quiet", "--no-header", "--tb=no", "-rN", "--cell", description, *arguments,
     ]  # fmt: skip
     resume: list[str] = []
     while True:

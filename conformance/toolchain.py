@@ -31,6 +31,17 @@ _INCLUDE_FOLDERS = (
 )
 
 
+def find_library(folder: Path, pattern: str) -> Path:
+    """The first library of that glob in a toolchain folder; raises SuiteError where there is none."""
+    found = sorted(p for place in _LIBRARY_FOLDERS for p in folder.glob(f"{place}/{pattern}"))
+    if not found:
+        raise SuiteError(
+            f"{pattern} is not in the toolchain folder {folder}: install the packages that "
+            "matrices/toolchains.toml lists there (pip install --no-deps --target FOLDER -r LOCK)"
+        )
+    return found[0]
+
+
 @dataclass(frozen=True)
 class Compiled:
     """What one compilation gave. What was not asked for is empty; `log` has the compiler's warnings."""
@@ -55,10 +66,10 @@ class Toolchain:
     def __init__(self, folder: Path, cuda_major: int):
         self.folder = Path(folder)
         self.cuda_major = cuda_major
-        self._nvrtc_path = self._library(f"libnvrtc.so.{cuda_major}*")
-        self._builtins_path = self._library(f"libnvrtc-builtins.so.{cuda_major}*")
+        self._nvrtc_path = find_library(self.folder, f"libnvrtc.so.{cuda_major}*")
+        self._builtins_path = find_library(self.folder, f"libnvrtc-builtins.so.{cuda_major}*")
         # nvFatbin is younger than CUDA 11; CUDA 11's linkers read what that of CUDA 12 writes.
-        self._nvfatbin_path = self._library("libnvfatbin.so.*")
+        self._nvfatbin_path = find_library(self.folder, "libnvfatbin.so.*")
 
     @property
     def identity(self) -> list[str]:
@@ -115,16 +126,6 @@ class Toolchain:
         return [f"{number // 10}.{number % 10}" for number in numbers]
 
     # Finding and loading
-
-    def _library(self, pattern: str) -> Path:
-        found = sorted(p for folder in _LIBRARY_FOLDERS for p in self.folder.glob(f"{folder}/{pattern}"))
-        if not found:
-            raise SuiteError(
-                f"{pattern} is not in the toolchain folder {self.folder}: install the packages that "
-                f"matrices/toolchains.toml lists for CUDA {self.cuda_major} there "
-                "(pip install --no-deps --target FOLDER -r LOCK)"
-            )
-        return found[0]
 
     @cached_property
     def _includes(self) -> list[Path]:
