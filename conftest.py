@@ -10,6 +10,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--cell", help="JSON file that describes the environment and release")
     group.addoption("--scenario", action="append", default=[], help="run this scenario only")
     group.addoption("--repeat", type=int, default=3, help="how often a scenario about stability runs")
+    group.addoption("--seconds", type=float, default=60, help="a scenario that takes longer hangs")
     group.addoption("--resume", default="", help="go on after a process that died: KIND:WHY")
 
 

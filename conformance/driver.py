@@ -44,8 +44,11 @@ def environment(folder: Path, *, version: str, compute_capability: str, nvjitlin
         if not re.fullmatch(r"\d+\.\d", value):
             raise SuiteError(f"the {name} {value!r} is not of the form 12.9")
     return {
-        # Everyone asks for libcuda.so.1, Numba's ctypes binding for libcuda.so first: both are there.
+        # There is no libcuda.so beside libcuda.so.1: nvJitLink 12.1 would look for the former, ask it
+        # for tables that only the real driver has, and refuse to work. Numba's ctypes binding asks
+        # for libcuda.so first as well, and is told where to go.
         "LD_LIBRARY_PATH": str(folder),
+        "NUMBA_CUDA_DRIVER": str(folder / _LIBRARY),
         "RECORDING_DRIVER_VERSION": version,
         "RECORDING_DRIVER_CC": compute_capability,
         "RECORDING_DRIVER_NVJITLINK": str(nvjitlink),
@@ -80,7 +83,4 @@ def _compile(compiler: str, sources: Path, folder: Path) -> None:
     done = subprocess.run([*command, "-ldl", "-lpthread"], capture_output=True, text=True)
     if done.returncode:
         raise SuiteError(f"the recording driver does not compile with {compiler}:\n{done.stderr.strip()}")
-    link = folder / "libcuda.so"
-    link.unlink(missing_ok=True)
-    link.symlink_to(_LIBRARY)
     unfinished.rename(folder / _LIBRARY)

@@ -21,7 +21,7 @@ from conformance.isolated import lost, observe_isolated
 from conformance.model import Cell
 from conformance.observe import run_scenario
 from conformance.records import Recorder, read
-from conformance.scenario import SECONDS, Scenario, catalogue
+from conformance.scenario import Scenario, catalogue
 from conformance.summary import summarise
 
 # The examination of the cell itself: import and a link without external code.
@@ -44,6 +44,7 @@ class Suite:
         self.worker = hasattr(config, "workerinput")
         self.parallel = bool(config.getoption("numprocesses", None))
         self.repeat: int = config.getoption("repeat")
+        self.seconds: float = config.getoption("seconds")
         self.observations: list[dict] = []
         self.recorder: Recorder | None = None
         self.in_flight = Path(self.cell.results + ".in-flight")
@@ -131,8 +132,8 @@ class Suite:
 
     def _observe(self, scenario: Scenario) -> dict:
         if scenario.isolated:
-            return observe_isolated(scenario.id, self.cell, SECONDS)
-        faulthandler.dump_traceback_later(SECONDS, exit=True)
+            return observe_isolated(scenario.id, self.cell, self.seconds)
+        faulthandler.dump_traceback_later(self.seconds, exit=True)
         try:
             return run_scenario(scenario, self.cell, self.spy)
         finally:

@@ -19,7 +19,6 @@ from conformance.errors import SuiteError
 from conformance.model import Cell, Environment, Release
 from conformance.paths import RESULTS, ROOT, cache
 from conformance.records import read
-from conformance.scenario import SECONDS
 
 # pytest's exit codes after which going on makes no sense: interrupted, internal error, usage error.
 _GIVEN_UP = (2, 3, 4)
@@ -38,6 +37,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--release", action="append", default=[], help="a numba-cuda release (default: all in which the environment exists)")
     p.add_argument("--driver", choices=("auto", "device", "recording"), default="auto", help="the machine's device, or a recording stand-in (default: a device if there is one)")
     p.add_argument("--scenario", action="append", default=[], help="a scenario's whole id")
+    p.add_argument("--seconds", type=float, default=60, help="a scenario that takes longer hangs (default: 60)")
     p.add_argument("--python", default="", help="the Python version to use, e.g. 3.12")
     p.add_argument("--results", type=Path, default=RESULTS, help="where records go (default: results/)")
     return p  # fmt: skip
@@ -90,8 +90,9 @@ def _run_release(m, environment, release, python, options, rest) -> bool:
     )
     variables = cells.process_environment(cell)
     print(f"{environment.name} @ {release.version}: ready after {time.monotonic() - start:.1f} s", flush=True)
-    scenarios = [a for s in options.scenario for a in ("--scenario", s)]
-    return _pytest(interpreter, cell, variables, [*scenarios, *rest]) != 0
+    arguments = [a for s in options.scenario for a in ("--scenario", s)]
+    arguments += ["--seconds", str(options.seconds), *rest]
+    return _pytest(interpreter, cell, variables, arguments, options.seconds) != 0
 
 
 def _results(options, environment: Environment, release: Release, rest: list[str]) -> Path:
@@ -101,7 +102,9 @@ def _results(options, environment: Environment, release: Release, rest: list[str
     return options.results.resolve() / environment.name / name
 
 
-def _pytest(interpreter: Path, cell: Cell, variables: dict[str, str], arguments: list[str]) -> int:
+def _pytest(
+    interpreter: Path, cell: Cell, variables: dict[str, str], arguments: list[str], seconds: float
+) -> int:
     """Run pytest until it comes to its end; a process that dies costs the scenario in flight only."""
     description = cache("cells", f"{cell.environment.name}-{cell.release}.json")
     description.parent.mkdir(parents=True, exist_ok=True)
@@ -118,21 +121,21 @@ def _pytest(interpreter: Path, cell: Cell, variables: dict[str, str], arguments:
         code = subprocess.run([*command, *resume], cwd=ROOT, env=variables).returncode
         if code in _GIVEN_UP or not in_flight.exists():
             break
-        resume = ["--resume", _cause_of_death(code, in_flight)]
+        resume = ["--resume", _cause_of_death(code, in_flight, seconds)]
     if code not in _GIVEN_UP and not read(Path(cell.results)).complete:
         print(f"{cell.results} has no footer: the run did not finish (exit code {code})", flush=True)
         return code or 1
     return code
 
 
-def _cause_of_death(code: int, in_flight: Path) -> str:
+def _cause_of_death(code: int, in_flight: Path, seconds: float) -> str:
     """What a pytest process died of, as KIND:WHY."""
     try:
         since = json.loads(in_flight.read_text())["since"]
     except (OSError, ValueError, KeyError):
         since = time.time()
-    if code == 1 and time.time() - since >= SECONDS - 1:
-        return f"timeout:no end after {SECONDS} s"
+    if code == 1 and time.time() - since >= seconds - 0.5:
+        return f"timeout:no end after {seconds:g} s"
     if code < 0:
         return f"crash:killed by {signal.Signals(-code).name}"
     return f"crash:the process ended by itself with exit code {code}"

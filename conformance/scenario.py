@@ -25,8 +25,6 @@ from functools import lru_cache
 from conformance.errors import SuiteError
 from conformance.model import ExpectedWarning
 
-# A scenario that has not ended by then hangs. The slowest takes about a second.
-SECONDS = 60
 PROFILES = ("core", "extended")
 
 

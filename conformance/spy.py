@@ -110,10 +110,18 @@ class Spy:
         @functools.wraps(linker, updated=())
         def construct(*args, **kwargs):
             made = linker(*args, **kwargs)
-            self.engine = str(made.backend)
+            self.engine = _engine(made)
             return made
 
         return construct
+
+
+def _engine(linker) -> str:
+    """What a cuda.core Linker links with; cuda.core 1.0 made its `backend` a method of another name."""
+    if hasattr(linker, "backend"):
+        return str(linker.backend)
+    backend = linker.which_backend()
+    return str(getattr(backend, "value", backend))
 
 
 def _image(result) -> bytes:
