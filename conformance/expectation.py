@@ -73,13 +73,19 @@ def _failure(scenario: Scenario, cell: Cell) -> str:
 def judge(scenario: str, observation: dict, expected: Expectation, cell: Cell) -> tuple[str, str]:
     """Status (`conforms`, `deviates`, `differs`) and the reason where it is not `conforms`."""
     reasons = differences(observation, expected)
-    known = [d for d in cell.deviations if fnmatch.fnmatchcase(scenario, d.scenario)]
+    wanted = "error" if expected.error else "value"
+    known = [
+        d
+        for d in cell.deviations
+        if fnmatch.fnmatchcase(scenario, d.scenario) and d.expected in ("", wanted)
+    ]
     if not reasons:
-        if known:
-            return "differs", (
-                f"conforms, although deviations.toml says of {known[0].scenario!r} that it does "
-                f"not ({known[0].reason}): strike it out or narrow it"
-            )
+        for deviation in known:
+            if not deviation.sometimes:
+                return "differs", (
+                    f"conforms, although deviations.toml says of {deviation.scenario!r} that it does "
+                    f"not ({deviation.reason}): strike it out or narrow it"
+                )
         return "conforms", ""
     for deviation in known:
         if covers(deviation, observation):
@@ -155,6 +161,10 @@ def covers(deviation: Deviation, observation: dict) -> bool:
     if warning is not None and not any(re.search(warning, w["message"]) for w in observation["warnings"]):
         return False
     message = wanted.pop("message", "")
-    return all(seen.get(key) == value for key, value in wanted.items()) and bool(
+    return all(_among(seen.get(key), values) for key, values in wanted.items()) and bool(
         re.search(message, seen.get("message") or "")
     )
+
+
+def _among(value: str | None, values: str | list[str]) -> bool:
+    return value in ([values] if isinstance(values, str) else values)

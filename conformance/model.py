@@ -161,16 +161,21 @@ class Failure:
 class Deviation:
     """A known departure from an expectation: what is seen instead, where, and where it is reported.
 
-    `scenario` is a glob over scenario ids; `when` names environment axes; `releases` is a version
-    specifier. `upstream` is a link, or `unreported` with `finding` naming a page in docs/findings.
+    scenario: a glob over scenario ids. outcome: what is seen: any of `kind`, `phase` and `type` (a
+    value or several), `message` (a pattern), `warning` (a pattern). when: values of environment axes.
+    releases: a version specifier. expected: only scenarios that expect a `value`, or an `error`.
+    sometimes: what it depends on that no expectation can know (the order of inputs); conforming is
+    right as well then. upstream: a link, or `unreported`. finding: a page in docs/findings.
     """
 
     scenario: str
-    outcome: dict[str, str]
+    outcome: dict[str, str | list[str]]
     upstream: str
     reason: str
     when: dict[str, str | list[str]] = field(default_factory=dict)
     releases: str = ""
+    expected: str = ""
+    sometimes: str = ""
     finding: str = ""
     drivers: list[str] = field(default_factory=list)
 

@@ -7,7 +7,7 @@ from conformance.scenarios.inputs import need
 LTO = {"unset": {}, "true": {"lto": True}, "false": {"lto": False}}
 
 
-def _needs(kind: str, lto: str) -> list[str]:
+def _needs(kind: str, lto: str, compilation: str) -> list[str]:
     wanted = [n for n in need(kind) if n != "option:lto"]
     if lto == "true":
         return ["option:lto", *wanted]
@@ -18,11 +18,11 @@ def _needs(kind: str, lto: str) -> list[str]:
 
 @scenario(
     cases="C10",
-    each={"kind": KINDS, "lto": LTO},
+    each={"kind": KINDS, "lto": LTO, "compilation": ("eager", "lazy")},
     needs=_needs,
-    profile=lambda kind, lto: "extended" if lto == "true" or kind == "ltoir" else "core",
+    profile=lambda kind, lto, compilation: "extended" if lto == "true" or kind == "ltoir" else "core",
 )
-def every_kind(stage, kind, lto):
+def every_kind(stage, kind, lto, compilation):
     """Each kind with LTO left alone, asked for and refused: the same value."""
     import numpy as np
 
@@ -35,7 +35,8 @@ def every_kind(stage, kind, lto):
             out[i] = add(a[i], a[i])
 
     a = np.arange(-8, 8, dtype=np.int32)
-    kernel = stage.jit(kernel, link=[stage.input("add_i32", kind)], **LTO[lto])
+    signature = "void(int32[::1], int32[::1])" if compilation == "eager" else None
+    kernel = stage.jit(kernel, signature, link=[stage.input("add_i32", kind)], **LTO[lto])
     stage.launch(kernel, a + a, a)
 
 
