@@ -11,7 +11,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--scenario", action="append", default=[], help="run this scenario only")
     group.addoption("--repeat", type=int, default=3, help="how often a scenario about stability runs")
     group.addoption("--seconds", type=float, default=60, help="a scenario that takes longer hangs")
-    group.addoption("--resume", default="", help="go on after a process that died: KIND:WHY")
+    group.addoption("--resume", default="", help="go on after a process that died: what it took, as JSON")
 
 
 def pytest_configure(config: pytest.Config) -> None:

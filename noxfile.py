@@ -59,5 +59,8 @@ for environment in environments:
     add(environment.name, environment.title, "run", environment.name, tags=environment.tags)
 
 add("environments", "Every combination of the matrix: its releases, or why it cannot exist", "coverage")
+add("compare", "Two environments, releases, linkers or result folders side by side", "compare")
+add("gate", "May a linker be removed? (-- --remove LINKER)", "gate")
+add("history", "When a scenario's outcome changed from release to release", "history")
 add("lock", "Resolve the lock files anew, or the named ones", "locks")
 add("tests", "The tests of the suite itself", "selftest")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -18,6 +19,15 @@ from conformance.toolchain import find_library
 
 # What a recording driver says of its device unless told otherwise.
 _COMPUTE_CAPABILITY = "9.0"
+# What an observation follows from, as globs.
+_OBSERVING = (
+    "fixtures/**/*",
+    "conformance/scenarios/*.py",
+    "conformance/stage.py",
+    "conformance/spy.py",
+    "conformance/observe.py",
+    "conformance/image.py",
+)
 # Variables of the caller that would change what numba-cuda does or which libraries it finds.
 _FOREIGN = ("NUMBA_", "CUDA_HOME", "CUDA_PATH", "PYTHON", "LD_LIBRARY_PATH", "LD_PRELOAD", "RECORDING_DRIVER_")
 
@@ -109,6 +119,7 @@ def describe(m: Matrices, environment: Environment, release: Release, driver: Dr
         linker_classes=[linker.class_name for linker in m.linkers.values()],
         lock=f"{lock.stem}@{environments.digest(lock)}" if lock.exists() else lock.stem,
         source=source_revision(),
+        suite=suite_digest(),
         fixtures="",
         results=str(results),
         notes=_notes(environment, driver),
@@ -136,6 +147,19 @@ def source_revision() -> str:
     except FileNotFoundError:
         return "unknown"
     return (revision or "unknown") + ("+" if changed else "")
+
+
+@lru_cache
+def suite_digest() -> str:
+    """Digest of all that an observation follows from in the suite: evidence is stale once it changes.
+
+    Matrices and judgement are left out: they say what is expected of an observation, not what it is.
+    """
+    files = [p for pattern in _OBSERVING for p in ROOT.glob(pattern) if p.is_file()]
+    whole = hashlib.sha256()
+    for path in sorted(files):
+        whole.update(f"{path.relative_to(ROOT)}\n".encode() + path.read_bytes())
+    return whole.hexdigest()[:12]
 
 
 def fixtures_for(environment: Environment, compute_capability: str) -> Path:

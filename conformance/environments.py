@@ -64,13 +64,19 @@ def toolchain(lock: Path) -> Path:
 
 def _once(folder: Path, make) -> None:
     """Make a folder unless it is complete; whoever comes second waits for the first."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{folder}.lock"):
-        if (folder / _COMPLETE).exists():
-            return
-        shutil.rmtree(folder, ignore_errors=True)
-        make()
-        (folder / _COMPLETE).touch()
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{folder}.lock"):
+            if (folder / _COMPLETE).exists():
+                return
+            shutil.rmtree(folder, ignore_errors=True)
+            make()
+            (folder / _COMPLETE).touch()
+    except OSError as error:
+        raise SuiteError(
+            f"{folder} cannot be made ({error.strerror}): "
+            "make room, or set CONFORMANCE_CACHE to another folder"
+        ) from error
 
 
 def _uv(*arguments: str, doing: str) -> None:
@@ -127,7 +133,7 @@ def choose_python(admitted: list[str], wanted: str = "") -> Path:
     """
     if wanted and wanted not in admitted:
         raise SuiteError(f"the locks do not admit Python {wanted}; they admit {', '.join(admitted)}")
-    own = "%d.%d" % sys.version_info[:2]
+    own = ".".join(map(str, sys.version_info[:2]))
     if own in ([wanted] if wanted else admitted):
         return Path(sys.executable)
     for version in [wanted] if wanted else reversed(admitted):

@@ -7,10 +7,11 @@ import importlib.metadata
 import platform
 import re
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 from conformance.model import Cell
-from conformance.observe import describe, observe, shorten
+from conformance.observe import describe, describe_warning, observe, shorten
 from conformance.spy import Spy
 
 # Distributions that can change how a kernel is linked.
@@ -20,13 +21,14 @@ _PACKAGES = re.compile(
 _LIBRARIES = re.compile(r"lib(cuda|nvvm|nvrtc|nvJitLink|cudart|nvfatbin|nvptxcompiler)\b[^/]*$|(cubinlinker|ptxcompiler)[^/]*\.so$")
 
 
-def enter(cell: Cell) -> tuple[Spy, dict | None]:
-    """Import numba.cuda and put the spy in place.
+def enter(cell: Cell, on_phase: Callable[[str], None] | None = None) -> tuple[Spy, dict | None]:
+    """Import numba.cuda and put the spy in place; `on_phase` is the spy's.
 
     Returns the spy, and None or the observation of an import that failed. Warnings of the import
     pass on to the caller's filters.
     """
     spy = Spy()
+    spy.on_phase = on_phase
     spy.phase = "import"
     try:
         import numba.cuda
@@ -37,7 +39,9 @@ def enter(cell: Cell) -> tuple[Spy, dict | None]:
         elif cell.environment.reports:
             _answer_for_driver(driver, cell.environment.reports)
         spy.install(driver, cell.linker_classes)
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         return spy, {"kind": "error", "phase": "import", **describe(error, cell)}
     return spy, None
 
@@ -55,11 +59,11 @@ def _answer_for_driver(driver, version: str) -> None:
     driver.Driver.get_version = lambda self: wanted
 
 
-def examine(cell: Cell) -> tuple[Spy, dict]:
+def examine(cell: Cell, on_phase: Callable[[str], None] | None = None) -> tuple[Spy, dict]:
     """Enter the cell and link a kernel without any external code; the observation says how it went."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        spy, failed = enter(cell)
+        spy, failed = enter(cell, on_phase)
     if failed:
         observation = {
             "outcome": failed,
@@ -72,9 +76,7 @@ def examine(cell: Cell) -> tuple[Spy, dict]:
         }
     else:
         observation = observe(_link_a_kernel, cell, spy)
-    at_import = [
-        {"category": w.category.__name__, "message": shorten(str(w.message), cell)} for w in caught
-    ]
+    at_import = [describe_warning(w, cell) for w in caught]
     observation["warnings"] = at_import + observation["warnings"]
     return spy, observation
 
@@ -108,6 +110,7 @@ def header(cell: Cell) -> dict:
         "notes": cell.notes,
         "lock": cell.lock,
         "source": cell.source,
+        "suite": cell.suite,
     }
 
 

@@ -7,6 +7,7 @@ so that one costs tens of milliseconds and not a second.
 from __future__ import annotations
 
 import multiprocessing
+import multiprocessing.connection
 import os
 import resource
 import signal
@@ -30,7 +31,7 @@ def observe_isolated(scenario_id: str, cell: Cell, seconds: float) -> dict:
     process.start()
     theirs.close()
     try:
-        answer, phase = _await(ours, time.monotonic() + seconds)
+        answer, phase = _await(ours, process.sentinel, time.monotonic() + seconds)
     finally:
         _end(process)
     if isinstance(answer, dict):
@@ -38,13 +39,20 @@ def observe_isolated(scenario_id: str, cell: Cell, seconds: float) -> dict:
     return _lost(answer, phase, process.exitcode, seconds)
 
 
-def _await(connection, deadline: float) -> tuple[dict | str, str]:
-    """The child's observation, or `crash` or `timeout`, with the last phase that it told."""
+def _await(connection, ended: int, deadline: float) -> tuple[dict | str, str]:
+    """The child's observation, or `crash` or `timeout`, with the last phase that it told.
+
+    `ended` becomes readable with the child's end; a process that the child started may hold the
+    connection open for longer.
+    """
     phase = "import"
     while True:
-        left = deadline - time.monotonic()
-        if left <= 0 or not connection.poll(left):
+        left = max(deadline - time.monotonic(), 0)
+        ready = multiprocessing.connection.wait([connection, ended], left)
+        if not ready:
             return "timeout", phase
+        if not connection.poll():
+            return "crash", phase
         try:
             kind, value = connection.recv()
         except (EOFError, OSError):
@@ -55,14 +63,15 @@ def _await(connection, deadline: float) -> tuple[dict | str, str]:
 
 
 def _end(process) -> None:
-    """Wait briefly for the child, then kill it with everything that it started."""
-    process.join(0.5 if process.is_alive() else 0)
+    """Wait briefly for the child, then kill it if it still runs, and everything that it started."""
+    process.join(0.5)
     if process.exitcode is None:
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            process.kill()
-        process.join()
+        process.kill()
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass  # the usual case: nothing is left
+    process.join()
 
 
 def _lost(kind: str, phase: str, exitcode: int | None, seconds: float) -> dict:

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.version import InvalidVersion, Version
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 from pydantic import TypeAdapter, ValidationError
 
-from conformance import model
+from conformance import faults
 from conformance.errors import SuiteError
 from conformance.model import (
+    Accepted,
     AxisValue,
     Deviation,
     Environment,
@@ -76,6 +77,11 @@ class _Deviations:
 
 
 @record
+class _Accepted:
+    accepted: list[Accepted] = field(default_factory=list)
+
+
+@record
 class Toolchain:
     """The compiler libraries of one CUDA major: packages to lock, compute capabilities they serve."""
 
@@ -91,6 +97,7 @@ _FILES = {
     "selection.toml": _Selection,
     "failures.toml": _Failures,
     "deviations.toml": _Deviations,
+    "accepted.toml": _Accepted,
     "toolchains.toml": dict[str, Toolchain],
 }
 
@@ -102,7 +109,7 @@ def within(version: str, specifier: str) -> bool:
 
 def matches(axes: dict[str, str], when: dict[str, str | list[str]]) -> bool:
     """Whether axis values are among those that a `when` table names; absent axes are free."""
-    return all(axes[axis] in ([v] if isinstance(v, str) else v) for axis, v in when.items())
+    return all(axes.get(axis) in ([v] if isinstance(v, str) else v) for axis, v in when.items())
 
 
 @dataclass(frozen=True)
@@ -117,17 +124,16 @@ class Matrices:
     rules: list[Rule]
     failures: dict[str, Failure]
     deviations: list[Deviation]
+    accepted: list[Accepted]
     toolchains: dict[str, Toolchain]
     folder: Path = FOLDER
 
     @cached_property
     def combinations(self) -> list[tuple[Environment, Impossible | None]]:
         """Every combination of axis values, with the reason where it cannot exist at all."""
-        names = list(self.axes)
-        return [
-            (self._environment(dict(zip(names, values))), self._refusal(dict(zip(names, values))))
-            for values in itertools.product(*(self.axes[name] for name in names))
-        ]
+        products = itertools.product(*self.axes.values())
+        combined = [dict(zip(self.axes, values, strict=True)) for values in products]
+        return [(self._environment(axes), self._refusal(axes)) for axes in combined]
 
     @cached_property
     def environments(self) -> dict[str, Environment]:
@@ -182,7 +188,6 @@ class Matrices:
     def _environment(self, axes: dict[str, str]) -> Environment:
         values = [self.axes[axis][value] for axis, value in axes.items()]
         name = "-".join(v.suffix for v in values if v.suffix)
-        cuda = self.axes["cuda"][axes["cuda"]]
         return Environment(
             name=name,
             title=", ".join(v.title for v in values if v.title),
@@ -192,9 +197,9 @@ class Matrices:
             packages=[p for v in values for p in v.packages],
             constraints=[c for v in values for c in v.constraints],
             lock="-".join(v.lock for v in values if v.lock),
-            extra=cuda.extra,
-            driver=cuda.driver,
-            toolchain=cuda.toolchain,
+            extra="".join(v.extra for v in values),
+            driver="".join(v.driver for v in values),
+            toolchain="".join(v.toolchain for v in values),
             reports="".join(v.reports for v in values),
         )
 
@@ -209,43 +214,48 @@ def load(folder: Path = FOLDER) -> Matrices:
 
     Raises SuiteError that lists all faults of all files, each with file, table and key.
     """
-    faults: list[str] = []
-    parts = {name: _read(folder / name, shape, faults) for name, shape in _FILES.items()}
-    if not faults:
-        matrices = _assemble(folder, parts)
-        faults += _cross_faults(matrices)
-    if faults:
-        raise SuiteError("the matrices have faults:\n  " + "\n  ".join(faults))
+    found: list[str] = []
+    parts = {name: _read(folder / name, shape, found) for name, shape in _FILES.items()}
+    matrices = _assemble(folder, parts)
+    found += faults.between(matrices, [name for name, part in parts.items() if part is None])
+    if found:
+        raise SuiteError("the matrices have faults:\n  " + "\n  ".join(found))
     return matrices
 
 
 def _assemble(folder: Path, parts: dict) -> Matrices:
-    environments = parts["environments.toml"]
+    """The matrices of what could be read; a file that could not counts as one without tables."""
+    environments = parts["environments.toml"] or _Environments({}, Common({}, [], []))
     return Matrices(
         axes=environments.axes,
         common=environments.common,
         impossible=environments.impossible,
-        releases=parts["releases.toml"].release,
-        linkers=parts["linkers.toml"].linkers,
-        rules=parts["selection.toml"].rule,
-        failures=parts["failures.toml"].failures,
-        deviations=parts["deviations.toml"].deviation,
-        toolchains=parts["toolchains.toml"],
+        releases=_of(parts["releases.toml"], "release", []),
+        linkers=_of(parts["linkers.toml"], "linkers", {}),
+        rules=_of(parts["selection.toml"], "rule", []),
+        failures=_of(parts["failures.toml"], "failures", {}),
+        deviations=_of(parts["deviations.toml"], "deviation", []),
+        accepted=parts["accepted.toml"].accepted,
+        toolchains=parts["toolchains.toml"] or {},
         folder=folder,
     )
 
 
-def _read(path: Path, shape: type, faults: list[str]):
+def _of(part: object, name: str, otherwise):
+    return otherwise if part is None else getattr(part, name)
+
+
+def _read(path: Path, shape: type, found: list[str]):
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
         # As JSON: only there a strict dataclass takes a table, and still no number for a string.
         return TypeAdapter(shape).validate_json(json.dumps(document, default=str))
     except OSError as error:
-        faults.append(f"{path.name}: cannot be read ({error.strerror})")
+        found.append(f"{path.name}: cannot be read ({error.strerror})")
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        faults.append(f"{path.name}: not TOML ({error})")
+        found.append(f"{path.name}: not TOML ({error})")
     except ValidationError as error:
-        faults += [_fault(path.name, e) for e in error.errors()]
+        found += [_fault(path.name, e) for e in error.errors()]
     return None
 
 
@@ -260,111 +270,6 @@ def _fault(file: str, error: dict) -> str:
         "missing_argument": "missing",
     }.get(error["type"], error["msg"])
     return f"{file}: {where}: {message}{value}"
-
-
-def _cross_faults(m: Matrices) -> list[str]:
-    """Faults that only show between tables: unknown names, bad versions, doubled or uncovered cells."""
-    return [
-        *_name_faults(m),
-        *_version_faults(m),
-        *_when_faults(m),
-        *_linker_faults(m),
-        *_rule_faults(m),
-    ]
-
-
-def _name_faults(m: Matrices) -> list[str]:
-    names = [e.name for e, refusal in m.combinations if refusal is None]
-    versions = [r.version for r in m.releases]
-    return [f"environments.toml: two environments are called {n}" for n in _twice(names)] + [
-        f"releases.toml: {v} stands there twice" for v in _twice(versions)
-    ]
-
-
-def _twice(items: list[str]) -> list[str]:
-    return sorted({i for i in items if items.count(i) > 1})
-
-
-def _version_faults(m: Matrices) -> list[str]:
-    faults = []
-    for release in m.releases:
-        try:
-            Version(release.version)
-        except InvalidVersion:
-            faults.append(f"releases.toml: release.version: {release.version!r} is not a version")
-    for place, specifier in _specifiers(m):
-        try:
-            SpecifierSet(specifier)
-        except InvalidSpecifier:
-            faults.append(f"{place}: releases: {specifier!r} is not a version specifier")
-    return faults
-
-
-def _specifiers(m: Matrices):
-    yield from (("environments.toml: impossible", i.releases) for i in m.impossible)
-    yield from ((f"linkers.toml: {name}", linker.releases) for name, linker in m.linkers.items())
-    yield from ((f"selection.toml: {r.id}", r.releases) for r in m.rules)
-    yield from ((f"deviations.toml: {d.scenario}", d.releases) for d in m.deviations)
-    for name, failure in m.failures.items():
-        yield from ((f"failures.toml: {name}", o.releases) for o in failure.outcomes)
-
-
-def _when_faults(m: Matrices) -> list[str]:
-    tables = [("environments.toml: impossible", i.when) for i in m.impossible]
-    tables += [(f"selection.toml: {r.id}", r.when) for r in m.rules]
-    tables += [(f"deviations.toml: {d.scenario}", d.when) for d in m.deviations]
-    tables += [(f"failures.toml: {n}", o.when) for n, f in m.failures.items() for o in f.outcomes]
-    return [fault for place, when in tables for fault in _unknown_axes(m, place, when)]
-
-
-def _unknown_axes(m: Matrices, place: str, when: dict) -> list[str]:
-    faults = []
-    for axis, values in when.items():
-        if axis not in m.axes:
-            faults.append(f"{place}: when.{axis}: no such axis; known: {', '.join(m.axes)}")
-            continue
-        for value in [values] if isinstance(values, str) else values:
-            if value not in m.axes[axis]:
-                known = ", ".join(m.axes[axis])
-                faults.append(f"{place}: when.{axis}: no value {value!r}; known: {known}")
-    return faults
-
-
-def _linker_faults(m: Matrices) -> list[str]:
-    faults = []
-    for name, linker in m.linkers.items():
-        if linker.replaced_by and linker.replaced_by not in m.linkers:
-            faults.append(f"linkers.toml: {name}.replaced_by: no linker {linker.replaced_by!r}")
-        for engine, spec in linker.engines.items():
-            bad = {k for kinds in spec.inputs.values() for k in kinds} - set(model.KINDS)
-            faults += [f"linkers.toml: {name}.engines.{engine}.inputs: no kind {k!r}" for k in bad]
-    known = {f"{name}/{engine}" for name, linker in m.linkers.items() for engine in linker.engines}
-    known |= set(m.linkers)
-    for name, failure in m.failures.items():
-        for outcome in failure.outcomes:
-            unknown = set(outcome.linkers) - known
-            faults += [f"failures.toml: {name}: no linker {u!r}" for u in sorted(unknown)]
-    return faults
-
-
-def _rule_faults(m: Matrices) -> list[str]:
-    faults = [f"selection.toml: two rules are called {i}" for i in _twice([r.id for r in m.rules])]
-    for rule in m.rules:
-        if bool(rule.linker) == bool(rule.error):
-            faults.append(f"selection.toml: {rule.id}: give either a linker or an error")
-        elif rule.linker and rule.linker not in m.linkers:
-            faults.append(f"selection.toml: {rule.id}.linker: no linker {rule.linker!r}")
-        elif rule.linker and rule.engine and rule.engine not in m.linkers[rule.linker].engines:
-            faults.append(f"selection.toml: {rule.id}.engine: no engine {rule.engine!r}")
-    if faults:
-        return faults
-    for environment in m.environments.values():
-        for release in m.releases_of(environment):
-            try:
-                m.rule(environment.axes, release.version)
-            except SuiteError as error:
-                faults.append(str(error))
-    return faults
 
 
 def failure_outcome(

@@ -86,13 +86,17 @@ class Engine:
 
 @record
 class Linker:
-    """One of numba-cuda's linkers: its class, the releases that have it, what replaces it."""
+    """One of numba-cuda's linkers: its class, the releases that have it, what replaces it.
+
+    replacement: the axes that a user of this linker changes to get what replaces it.
+    """
 
     title: str
     class_name: str
     engines: dict[str, Engine]
     releases: str = ""
     replaced_by: str = ""
+    replacement: dict[str, str] = field(default_factory=dict)
     source: str = ""
 
 
@@ -181,6 +185,23 @@ class Deviation:
 
 
 @record
+class Accepted:
+    """A difference that maintainers have accepted when a linker is removed (`matrices/accepted.toml`).
+
+    linker: the one to be removed. scenario: a glob. kind and text (a pattern): the gate's words for the
+    difference. until: the release from which it is accepted no longer; empty for good.
+    """
+
+    linker: str
+    scenario: str
+    kind: str
+    text: str
+    reason: str
+    link: str
+    until: str = ""
+
+
+@record
 class Environment:
     """One column of the matrix: a value on every axis, and what follows from them.
 
@@ -238,7 +259,8 @@ class Cell:
 
     failures: how each documented failure shows here, by name; unmet: the failure to expect for the
     lack of a feature, in the order of failures.toml; linker_classes: every linker's class name;
-    lock: the lock's name and hash; source: the suite's git revision; fixtures and results: paths;
+    lock: the lock's name and hash; source: the suite's git revision; suite: digest of what an
+    observation follows from in the suite (scenarios, device code, what observes); fixtures and results: paths;
     notes: what was done to make this driver serve this release, for the record.
     """
 
@@ -252,6 +274,7 @@ class Cell:
     linker_classes: list[str]
     lock: str
     source: str
+    suite: str
     fixtures: str
     results: str
     notes: list[str] = field(default_factory=list)

@@ -19,7 +19,7 @@ _LONGEST_MESSAGE = 2000
 def observe(run, cell: Cell, spy: Spy, stage=None) -> dict:
     """Run `run(stage)` and return outcome, linker, engine, evidence, warnings, image and times.
 
-    Every exception becomes an outcome, except those that end the process (KeyboardInterrupt).
+    Every exception becomes an outcome, SystemExit included; only the user's KeyboardInterrupt passes.
     """
     from conformance.stage import NotLaunched, Stage
 
@@ -34,15 +34,21 @@ def observe(run, cell: Cell, spy: Spy, stage=None) -> dict:
             outcome["phase"] = spy.phase
         except NotLaunched:
             outcome["phase"] = "load"
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             outcome = {"kind": "error", "phase": spy.phase, **describe(error, cell)}
+            outcome["digest"] = stage.digest if stage and stage.launched else None
+        finally:
+            if stage:
+                stage.close()
     launched = bool(stage and stage.launched)
     return {
         "outcome": outcome,
         "evidence": _evidence(outcome, launched, cell, spy),
         "linker": _only(spy.linkers),
         "engine": spy.engine,
-        "warnings": [_warning(w, cell) for w in caught],
+        "warnings": [describe_warning(w, cell) for w in caught],
         "image": _image_facts(spy),
         "milliseconds": {phase: round(t, 3) for phase, t in spy.milliseconds.items()},
     }
@@ -102,15 +108,17 @@ def _chain(error: BaseException | None) -> list[str]:
     return texts
 
 
-def _text(error: BaseException) -> str:
+def _text(error: BaseException | str) -> str:
+    """What an exception or a warning says, without what no UTF-8 text can hold."""
     try:
-        return str(error).replace("\0", "").strip()
+        return str(error).encode(errors="backslashreplace").decode().replace("\0", "").strip()
     except Exception as fault:  # an exception that cannot say what it is must not end the run
         return f"<no text: {type(fault).__name__}>"
 
 
-def _warning(caught: warnings.WarningMessage, cell: Cell) -> dict:
-    text = shorten(str(caught.message), cell)[:_LONGEST_MESSAGE]
+def describe_warning(caught: warnings.WarningMessage, cell: Cell) -> dict:
+    """A warning as data: its category's class name and its text."""
+    text = shorten(_text(caught.message), cell)[:_LONGEST_MESSAGE]
     return {"category": caught.category.__name__, "message": text}
 
 
@@ -120,4 +128,5 @@ def shorten(text: str, cell: Cell) -> str:
     places += [(tempfile.gettempdir(), "<tmp>"), (os.getcwd(), "<suite>"), (os.path.expanduser("~"), "~")]
     for folder, word in places:
         text = text.replace(folder, word) if len(folder) > 1 else text
+    text = re.sub(r"<tmp>/conformance-\w+", "<folder>", text)
     return re.sub(r"0x[0-9a-fA-F]{6,}", "0x...", text)

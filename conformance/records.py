@@ -25,9 +25,10 @@ class Recorder:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             if resume:
-                self.counts.update(o["status"] for o in read(path).observations)
                 _cut_unfinished_line(path)
-            self._file = path.open("a" if resume else "w", encoding="utf-8")
+                self.counts.update(o["status"] for o in read(path).observations)
+            # Without a buffer: what a full disk refuses must not be tried again when the file is closed.
+            self._file = path.open("ab" if resume else "wb", buffering=0)
         except OSError as error:
             raise self._fault(error) from error
 
@@ -43,11 +44,14 @@ class Recorder:
     def footer(self) -> None:
         """The last line: the run is complete."""
         self._write({"kind": "footer", "counts": dict(sorted(self.counts.items()))})
+        self._file.close()
 
     def _write(self, record: dict) -> None:
+        # Half a surrogate, which UTF-8 cannot hold, is written as JSON's escape for it.
+        line = (json.dumps(record, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")
         try:
-            self._file.write(json.dumps(record, ensure_ascii=False) + "\n")
-            self._file.flush()
+            while line:
+                line = line[self._file.write(line) :]
         except OSError as error:
             raise self._fault(error) from error
 
@@ -78,9 +82,12 @@ class Run:
 def read(path: Path) -> Run:
     """Read a record file, also one that was cut off; raises SuiteError where there is no file."""
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        # Not splitlines: a message may hold characters that Unicode takes for line ends.
+        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
     except OSError as error:
         raise SuiteError(f"{path} cannot be read ({error.strerror})") from error
+    if not lines[-1]:
+        lines.pop()
     header, observations, footer, fault = {}, [], None, ""
     for number, line in enumerate(lines, 1):
         try:
@@ -95,6 +102,8 @@ def read(path: Path) -> Run:
             observations.append(record)
         elif kind == "footer":
             footer = record
+    if footer and footer.get("counts") != Counter(o.get("status") for o in observations):
+        fault = fault or "the footer counts other observations; the file was edited"
     if header and header.get("schema") != SCHEMA:
         fault = f"schema {header.get('schema')} is not {SCHEMA}: run this environment again"
     return Run(path, header, observations, footer, fault)

@@ -20,7 +20,7 @@ from conformance.model import Cell, Environment, Release
 from conformance.paths import RESULTS, ROOT, cache
 from conformance.records import read
 
-# pytest's exit codes after which going on makes no sense: interrupted, internal error, usage error.
+# pytest's exit codes for which it has said why itself: interrupted, internal error, usage error.
 _GIVEN_UP = (2, 3, 4)
 # Arguments of pytest that leave scenarios out.
 _SELECTING = ("-k", "-m", "--deselect", "--scenario", "--maxfail", "-x", "--lf", "--sw")
@@ -110,35 +110,57 @@ def _pytest(
     description.parent.mkdir(parents=True, exist_ok=True)
     description.write_text(json.dumps(cell.to_json()))
     in_flight = Path(cell.results + ".in-flight")
-    in_flight.unlink(missing_ok=True)
+    _forget(in_flight)
     command = [
         interpreter, "-m", "pytest", "conformance/test_scenarios.py", "-p", "no:cacheprovider",
         # The suite's own summary says what is wrong, and how to see it again.
-        "--quiet", "--no-header", "--tb=no", "-rN", "--cell", description, *arguments,
+        "--quiet", "--no-header", "--tb=no", "-rN", "--cell", description,
+        # xdist gives up after four dead workers for each one, and leaves the rest out.
+        "--max-worker-restart", "100", *arguments,
     ]  # fmt: skip
     resume: list[str] = []
+    taken: set[str] = set()
     while True:
         code = subprocess.run([*command, *resume], cwd=ROOT, env=variables).returncode
-        if code in _GIVEN_UP or not in_flight.exists():
+        lost = _lost(code, in_flight, seconds)
+        if not lost or lost["scenario"] in taken:  # twice: the record cannot be gone on with
             break
-        resume = ["--resume", _cause_of_death(code, in_flight, seconds)]
+        taken.add(lost["scenario"])
+        resume = ["--resume", json.dumps(lost)]
+    if code < 0:
+        print(f"pytest was {_cause_of_death(code)} outside of any scenario", flush=True)
     if code not in _GIVEN_UP and not read(Path(cell.results)).complete:
         print(f"{cell.results} has no footer: the run did not finish (exit code {code})", flush=True)
         return code or 1
     return code
 
 
-def _cause_of_death(code: int, in_flight: Path, seconds: float) -> str:
-    """What a pytest process died of, as KIND:WHY."""
+def _forget(in_flight: Path) -> None:
     try:
-        since = json.loads(in_flight.read_text())["since"]
-    except (OSError, ValueError, KeyError):
-        since = time.time()
-    if code == 1 and time.time() - since >= seconds - 0.5:
-        return f"timeout:no end after {seconds:g} s"
+        in_flight.unlink(missing_ok=True)
+    except OSError as error:
+        raise SuiteError(f"{in_flight.parent} is no folder for records ({error.strerror})") from error
+
+
+def _lost(code: int, in_flight: Path, seconds: float) -> dict:
+    """What a pytest process died of, in which scenario and phase; empty where it came to its end.
+
+    The word that it left is taken away, so that the next process can only die of something new.
+    """
+    try:
+        marker = json.loads(in_flight.read_text())
+    except (OSError, ValueError):
+        return {}
+    _forget(in_flight)
+    late = code == 1 and time.time() - marker["since"] >= seconds - 0.5
+    kind, why = ("timeout", f"no end after {seconds:g} s") if late else ("crash", _cause_of_death(code))
+    return {"scenario": marker["scenario"], "phase": marker["phase"], "kind": kind, "message": why}
+
+
+def _cause_of_death(code: int) -> str:
     if code < 0:
-        return f"crash:killed by {signal.Signals(-code).name}"
-    return f"crash:the process ended by itself with exit code {code}"
+        return f"killed by {signal.Signals(-code).name}"
+    return f"the process ended by itself with exit code {code}"
 
 
 if __name__ == "__main__":

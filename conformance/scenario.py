@@ -17,6 +17,7 @@ import difflib
 import importlib
 import inspect
 import itertools
+import os
 import pkgutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -118,11 +119,15 @@ def _add(one: Scenario) -> None:
 
 @lru_cache
 def catalogue() -> dict[str, Scenario]:
-    """Every scenario by id, in the order of modules and definitions."""
+    """Every scenario by id, in the order of modules and definitions.
+
+    `$CONFORMANCE_CATALOGUE` names one more module; the tests of the harness have their own scenarios.
+    """
     from conformance import scenarios
 
-    for module in pkgutil.iter_modules(scenarios.__path__):
-        importlib.import_module(f"{scenarios.__name__}.{module.name}")
+    names = [f"{scenarios.__name__}.{module.name}" for module in pkgutil.iter_modules(scenarios.__path__)]
+    for name in [*names, *os.environ.get("CONFORMANCE_CATALOGUE", "").split()]:
+        importlib.import_module(name)
     return dict(_registered)
 
 

@@ -53,7 +53,7 @@ class Spy:
         self.inputs: list[str] = []
         self.loads = 0
         self.milliseconds: dict[str, float] = defaultdict(float)
-        self._depth = 0
+        self._at_work: list[object] = []
 
     def install(self, driver, class_names: list[str]) -> None:
         """Wrap the linker classes of `numba.cuda.cudadrv.driver` that exist in this release."""
@@ -79,11 +79,21 @@ class Spy:
 
         @functools.wraps(original)
         def watched(*args, **kwargs):
-            if self._depth:  # a method that calls another is one step of the user's program
-                return original(*args, **kwargs)
+            if self._at_work:  # a method that calls another is one step of the user's program
+                return self._within(phase, original, args, kwargs)
             return self._watch(phase, name, original, args, kwargs)
 
         setattr(cls, name, watched)
+
+    def _within(self, phase, original, args, kwargs):
+        """A call inside another: noted only where one linker makes another one."""
+        if phase == "construct" and not any(args[0] is one for one in self._at_work):
+            self.linkers.append(type(args[0]).__name__)
+        self._at_work.append(args[0])
+        try:
+            return original(*args, **kwargs)
+        finally:
+            self._at_work.pop()
 
     def _watch(self, phase, name, original, args, kwargs):
         self.phase = phase
@@ -92,12 +102,12 @@ class Spy:
             self.linkers.append(self.linker)
         elif phase == "add":
             self.inputs.append(name)
-        self._depth += 1
+        self._at_work.append(args[0])
         start = time.perf_counter()
         try:
             result = original(*args, **kwargs)
         finally:
-            self._depth -= 1
+            self._at_work.pop()
             self.milliseconds[phase] += (time.perf_counter() - start) * 1e3
         if name == "complete":
             self.images.append(_image(result))

@@ -5,6 +5,9 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import io
+import shutil
+import tempfile
+from functools import cached_property
 from pathlib import Path
 
 from conformance.fixtures import Fixtures
@@ -49,6 +52,16 @@ class Stage:
         self.fixtures = Fixtures(cell.fixtures)
         self.launched = False
         self._digest = hashlib.sha256()
+
+    @cached_property
+    def folder(self) -> Path:
+        """An empty folder for what the scenario generates; `close` deletes it."""
+        return Path(tempfile.mkdtemp(prefix="conformance-"))
+
+    def close(self) -> None:
+        """Delete what the scenario left behind."""
+        if "folder" in self.__dict__:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
     def digest(self) -> str:
@@ -133,9 +146,10 @@ class Stage:
         self.spy.phase = "verify"
         out = np.asarray(out)
         self._digest.update(f"{out.dtype.str}{out.shape}".encode() + out.tobytes())
-        if out.tobytes() == reference.tobytes() and out.shape == reference.shape:
+        alike = out.dtype == reference.dtype and out.shape == reference.shape
+        if alike and out.tobytes() == reference.tobytes():
             return
-        if ulp:
+        if alike and ulp:
             np.testing.assert_array_max_ulp(out, reference, ulp)
             return
         raise WrongValue(_first_difference(out, reference))

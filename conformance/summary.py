@@ -21,14 +21,12 @@ def summarise(cell: Cell, observations: list[dict]) -> list[str]:
 
 
 def _linkers(observations: list[dict]) -> str:
-    ran = Counter(
-        f"{o['linker']} ({o['engine']})" if o["engine"] else o["linker"]
-        for o in observations
-        if o["linker"]
-    )
+    ran = Counter(o["linker"] for o in observations if o["linker"])
+    # A link that failed early does not say its engine; those that came further do.
+    engines = {o["linker"]: f" ({o['engine']})" for o in observations if o["engine"]}
     if not ran:
         return "none: no scenario came as far as a linker"
-    return ", ".join(f"{name} in {count} scenarios" for name, count in ran.most_common())
+    return ", ".join(f"{name}{engines.get(name, '')} in {count} scenarios" for name, count in ran.most_common())
 
 
 def _driver(cell: Cell) -> str:
