@@ -62,5 +62,6 @@ add("environments", "Every combination of the matrix: its releases, or why it ca
 add("compare", "Two environments, releases, linkers or result folders side by side", "compare")
 add("gate", "May a linker be removed? (-- --remove LINKER)", "gate")
 add("history", "When a scenario's outcome changed from release to release", "history")
+add("bundle", "Environments and tags in one folder for a machine without a network", "bundle")
 add("lock", "Resolve the lock files anew, or the named ones", "locks")
 add("tests", "The tests of the suite itself", "selftest")

@@ -136,7 +136,13 @@ def _notes(environment: Environment, driver: Driver) -> list[str]:
 
 @lru_cache
 def source_revision() -> str:
-    """The suite's git revision, with `+` where the working tree differs; `unknown` outside git."""
+    """The suite's git revision, with `+` where the working tree differs; `unknown` outside git.
+
+    A bundle has no git; it says in a file which revision it was made of.
+    """
+    if (ROOT / "REVISION").exists():
+        return (ROOT / "REVISION").read_text().strip()
+
     def git(*arguments: str) -> str:
         done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True)
         return done.stdout.strip() if done.returncode == 0 else ""

@@ -81,16 +81,21 @@ def linker_of(m: Matrices, place: Place) -> str:
 def pairs(a: list[Place], b: list[Place], m: Matrices) -> list[tuple[Place, Place]]:
     """Which cell of A is compared with which of B.
 
-    Where each side is one cell, these; else cells of the same release and CUDA major, and of several such
-    in B the one that shares most axes with A's. Raises SuiteError where nothing can be paired.
+    Where each side is one cell, these; where both sides have the same cells, these; else cells of the same
+    release and CUDA major, and of several such in B the one that shares most axes with A's. Raises
+    SuiteError where nothing can be paired.
     """
     if len(a) == len(b) == 1:
         return [(a[0], b[0])]
+    theirs = {p.name: p for p in b}
+    same = [(p, theirs[p.name]) for p in a if p.name in theirs]
+    if same:
+        return same
     found = []
     for ours in a:
         fitting = [t for t in b if t.release == ours.release and _axes_apart(m, ours, t) is not None]
         if fitting:
-            found.append((ours, min(fitting, key=lambda theirs: _axes_apart(m, ours, theirs))))
+            found.append((ours, min(fitting, key=lambda t: _axes_apart(m, ours, t))))
     if not found:
         raise SuiteError(
             f"no release and CUDA major has both: A is {_names(a)}; B is {_names(b)}; "

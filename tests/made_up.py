@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections import Counter
 from pathlib import Path
 
 from conformance import cells, environments, matrices
@@ -74,6 +75,7 @@ def write(folder: Path, environment: str, release: str, observations: list[dict]
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = [{"kind": "header", **header(environment, release, **changes)}]
     lines += [{"kind": "observation", **o} for o in observations]
-    lines += [{"kind": "footer", "counts": {}}] if footer else []
+    counts = Counter(o["status"] for o in observations)
+    lines += [{"kind": "footer", "counts": counts}] if footer else []
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
