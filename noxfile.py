@@ -1,5 +1,5 @@
 # /// script
-# dependencies = ["nox", "uv", "filelock", "packaging", "pydantic>=2"]
+# dependencies = ["nox", "uv", "allpairspy", "filelock", "packaging", "pydantic>=2"]
 # ///
 """One session for each environment, made from matrices/; then what reads the records.
 
@@ -59,9 +59,12 @@ for environment in environments:
     add(environment.name, environment.title, "run", environment.name, tags=environment.tags)
 
 add("environments", "Every combination of the matrix: its releases, or why it cannot exist", "coverage")
+add("catalogue", "Every scenario: profile, cases, what it needs; -- --gaps: what is left out", "listing")
+add("selection", "Which linker, warning or error, for every configuration (-- --from A --to B: what changed)", "decide")
 add("compare", "Two environments, releases, linkers or result folders side by side", "compare")
 add("gate", "May a linker be removed? (-- --remove LINKER)", "gate")
 add("history", "When a scenario's outcome changed from release to release", "history")
 add("bundle", "Environments and tags in one folder for a machine without a network", "bundle")
+add("evidence", "Keep the records of a device in the repository", "evidence")
 add("lock", "Resolve the lock files anew, or the named ones", "locks")
 add("tests", "The tests of the suite itself", "selftest")

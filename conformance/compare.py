@@ -20,7 +20,7 @@ from pathlib import Path
 from conformance import matrices
 from conformance.differences import WEIGHTS, Difference, differences
 from conformance.errors import SuiteError
-from conformance.paths import RESULTS
+from conformance.evidence import default_results
 from conformance.records import Run
 from conformance.selectors import Place, pairs, select
 
@@ -180,7 +180,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("b")
     parser.add_argument("--format", choices=FORMATS, default="text")
     parser.add_argument("--cosmetic", action="store_true", help="show cosmetic differences as well")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of records (default: results/)")
+    parser.add_argument("--results", type=Path, default=default_results(), help="folder of records (default: results/)")
     options = parser.parse_args(argv)
     m = matrices.load()
     chosen = pairs(select(m, options.a, options.results), select(m, options.b, options.results), m)

@@ -39,10 +39,13 @@ def between(m: Matrices, unreadable: Collection[str]) -> list[str]:
     ]
     if "environments.toml" not in unreadable:
         faults += _axis_faults(m)
-        faults += _when_faults(m)
+        faults += _when_faults(_conditions(m), {axis: list(values) for axis, values in m.axes.items()})
+    if "decisions.toml" not in unreadable:
+        faults += _when_faults(_decision_conditions(m), m.decisions.axes)
+        faults += _decision_faults(m)
     if "linkers.toml" not in unreadable:
         faults += _linker_faults(m)
-    involved = ("environments.toml", "releases.toml", "linkers.toml", "selection.toml")
+    involved = ("environments.toml", "releases.toml", "linkers.toml", "decisions.toml", "selection.toml")
     if not any(f.startswith(involved) for f in faults) and not set(involved) & set(unreadable):
         faults += _cover_faults(m)
     return faults
@@ -52,15 +55,28 @@ def between(m: Matrices, unreadable: Collection[str]) -> list[str]:
 
 
 def _conditions(m: Matrices) -> Iterator[tuple[str, object]]:
-    """Every table that says where it holds, by `when` and `releases`."""
+    """Every table that says where it holds on the axes of environments, by `when` and `releases`."""
     yield from ((f"environments.toml: impossible.{i}", entry) for i, entry in enumerate(m.impossible))
-    yield from _outcomes(m)
+    yield from _failure_outcomes(m)
     yield from ((f"deviations.toml: {d.scenario}", d) for d in m.deviations)
+
+
+def _decision_conditions(m: Matrices) -> Iterator[tuple[str, object]]:
+    """Every table that says where it holds on the axes of decisions."""
+    yield from ((f"decisions.toml: impossible.{i}", entry) for i, entry in enumerate(m.decisions.impossible))
+    yield from ((f"decisions.toml: same.{i}", entry) for i, entry in enumerate(m.decisions.same))
+    yield from ((f"selection.toml: {table.id}", table) for table in [*m.rules, *m.notices])
+    yield from ((f"selection-deviations.toml: {d.reason}", d) for d in m.selection_deviations)
 
 
 def _outcomes(m: Matrices) -> Iterator[tuple[str, object]]:
     """Every table that says which error and warnings come."""
     yield from ((f"selection.toml: {rule.id}", rule) for rule in m.rules)
+    yield from ((f"selection-deviations.toml: {d.reason}", d) for d in m.selection_deviations)
+    yield from _failure_outcomes(m)
+
+
+def _failure_outcomes(m: Matrices) -> Iterator[tuple[str, object]]:
     for name, failure in m.failures.items():
         yield from ((f"failures.toml: {name}.outcomes.{i}", o) for i, o in enumerate(failure.outcomes))
 
@@ -73,6 +89,8 @@ def _requirements(m: Matrices) -> Iterator[tuple[str, str]]:
             yield from ((f"{place}: constraints", text) for text in value.constraints)
     yield from (("environments.toml: common: packages", text) for text in m.common.packages)
     yield from ((f"releases.toml: {r.version}: pins", text) for r in m.releases for text in r.pins)
+    for name, packages in m.decisions.packages.items():
+        yield from ((f"decisions.toml: packages.{name}", text) for text in packages)
     for name, toolchain in m.toolchains.items():
         yield from ((f"toolchains.toml: {name}: packages", text) for text in toolchain.packages)
 
@@ -82,6 +100,7 @@ def _patterns(m: Matrices) -> Iterator[tuple[str, str]]:
         if table.error:
             yield f"{place}: error.message", table.error.message
         yield from ((f"{place}: warnings.message", w.message) for w in table.warnings)
+    yield from ((f"selection.toml: {n.id}: warning.message", n.warning.message) for n in m.notices)
     for d in m.deviations:
         for key in ("message", "warning"):
             yield from ((f"deviations.toml: {d.scenario}: outcome.{key}", p) for p in _list(d.outcome, key))
@@ -130,8 +149,8 @@ def _version_faults(m: Matrices) -> list[str]:
         if _refused(Version, r.version)
     ] + [
         f"{place}: releases: {table.releases!r} is not a version specifier"
-        for place, table in [*_conditions(m), *linkers]
-        if _refused(SpecifierSet, table.releases)
+        for place, table in [*_conditions(m), *_decision_conditions(m), *linkers]
+        if hasattr(table, "releases") and _refused(SpecifierSet, table.releases)
     ]
 
 
@@ -189,11 +208,13 @@ def _rule_faults(m: Matrices) -> list[str]:
 
 def _deviation_faults(m: Matrices) -> list[str]:
     faults = []
-    for d in m.deviations:
+    deviations = [(f"deviations.toml: {d.scenario}", d) for d in m.deviations]
+    deviations += [(f"selection-deviations.toml: {d.reason}", d) for d in m.selection_deviations]
+    for place, d in deviations:
         if d.upstream != "unreported" and not d.upstream.startswith("https://"):
-            faults.append(f"deviations.toml: {d.scenario}: upstream: give a link, or `unreported`")
+            faults.append(f"{place}: upstream: give a link, or `unreported`")
         if d.upstream == "unreported" and not d.finding:
-            faults.append(f"deviations.toml: {d.scenario}: finding: missing for what is unreported")
+            faults.append(f"{place}: finding: missing for what is unreported")
     return faults
 
 
@@ -211,18 +232,41 @@ def _axis_faults(m: Matrices) -> list[str]:
     return faults
 
 
-def _when_faults(m: Matrices) -> list[str]:
+def _when_faults(conditions: Iterator[tuple[str, object]], axes: dict[str, list[str]]) -> list[str]:
     faults = []
-    for place, table in _conditions(m):
-        for axis in table.when:
-            if axis not in m.axes:
-                faults.append(f"{place}: when.{axis}: no such axis; known: {', '.join(m.axes)}")
-                continue
-            for value in _list(table.when, axis):
-                if value not in m.axes[axis]:
-                    known = ", ".join(m.axes[axis])
-                    faults.append(f"{place}: when.{axis}: no value {value!r}; known: {known}")
+    for place, table in conditions:
+        for key in ("when", "instead"):
+            faults += _value_faults(f"{place}: {key}", getattr(table, key, {}), axes)
     return faults
+
+
+def _value_faults(place: str, values: dict[str, str | list[str]], axes: dict[str, list[str]]) -> list[str]:
+    """Axes and values of a table that do not exist."""
+    faults = []
+    for axis in values:
+        if axis not in axes:
+            faults.append(f"{place}.{axis}: no such axis; known: {', '.join(axes)}")
+            continue
+        for value in _list(values, axis):
+            if value not in axes[axis]:
+                faults.append(f"{place}.{axis}: no value {value!r}; known: {', '.join(axes[axis])}")
+    return faults
+
+
+def _decision_faults(m: Matrices) -> list[str]:
+    axes = m.decisions.axes
+    faults = [f"decisions.toml: axes.{axis}: there are no values" for axis, v in axes.items() if not v]
+    for named in m.decisions.named:
+        faults += _value_faults(f"decisions.toml: {named.case}: values", named.values, axes)
+    for axis, values in m.axes.items():
+        for name, value in values.items():
+            faults += _value_faults(f"environments.toml: axes.{axis}.{name}: decides", value.decides, axes)
+    ids = {rule.id for rule in m.rules}
+    tables = [(f"selection.toml: {t.id}", t) for t in [*m.rules, *m.notices]]
+    tables += [(f"selection-deviations.toml: {d.reason}", d) for d in m.selection_deviations]
+    return faults + [
+        f"{place}: unless: no rule {other!r}" for place, t in tables for other in t.unless if other not in ids
+    ]
 
 
 def _linker_faults(m: Matrices) -> list[str]:

@@ -19,6 +19,7 @@ from pathlib import Path
 from conformance import cells, environments, matrices
 from conformance.differences import differences
 from conformance.errors import SuiteError
+from conformance.evidence import find
 from conformance.matrices import Matrices, within
 from conformance.model import Accepted, Environment
 from conformance.paths import RESULTS
@@ -118,8 +119,8 @@ def _evidence(m: Matrices, pair: Pair, environment: Environment, release: str, r
         name = f"{environment.name}@{release}"
         return Finding("missing", name, "records", text, command=_command(environment.name, release))
 
-    path = results / environment.name / f"{release}.jsonl"
-    if not path.exists():
+    path = find(environment.name, release, results)
+    if path is None:
         return None, [missing("was never run")]
     run = read(path)
     lock = environments.digest(m.lock(environment, m.release(release)))
@@ -256,7 +257,7 @@ def main(argv: list[str] | None = None) -> int:
     """Decide, print why, and say it with the exit code as well."""
     parser = argparse.ArgumentParser(prog="nox -s gate --", description=__doc__.split("\n")[0])
     parser.add_argument("--remove", required=True, metavar="LINKER")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of records (default: results/)")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of records (default: results/, and evidence/ for what it lacks)")
     parser.add_argument("--strict", action="store_true", help="take nothing as accepted")
     parser.add_argument("--format", choices=("text", "json"), default="text")
     options = parser.parse_args(argv)

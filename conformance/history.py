@@ -10,7 +10,7 @@ from pathlib import Path
 from conformance import matrices
 from conformance.differences import differences
 from conformance.errors import SuiteError
-from conformance.paths import RESULTS
+from conformance.evidence import default_results
 from conformance.scenario import select as select_scenarios
 from conformance.selectors import Place, places
 
@@ -44,7 +44,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="nox -s history --", description=__doc__.split("\n")[0])
     parser.add_argument("--scenario", required=True, help="a scenario's whole id")
     parser.add_argument("--environment", help="in this environment only")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of records (default: results/)")
+    parser.add_argument("--results", type=Path, default=default_results(), help="folder of records (default: results/)")
     options = parser.parse_args(argv)
     select_scenarios([options.scenario])
     if options.environment:

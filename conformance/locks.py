@@ -30,6 +30,7 @@ def requirements(m: matrices.Matrices) -> dict[str, tuple[list[str], list[str]]]
             wanted[m.lock(environment, release).stem] = (packages, environment.constraints)
     for name, toolchain in m.toolchains.items():
         wanted[f"toolchain-{name}"] = (toolchain.packages, [])
+    wanted |= {name: (packages, []) for name, packages in m.decisions.packages.items()}
     wanted["harness"] = (_harness_packages(), [])
     return wanted
 

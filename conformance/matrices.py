@@ -5,6 +5,7 @@ All faults of all files are collected and reported together, each with its file 
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import tomllib
@@ -21,14 +22,17 @@ from conformance.errors import SuiteError
 from conformance.model import (
     Accepted,
     AxisValue,
+    Decisions,
     Deviation,
     Environment,
     Failure,
     FailureOutcome,
     Impossible,
     Linker,
+    Notice,
     Release,
     Rule,
+    SelectionDeviation,
     record,
 )
 
@@ -64,6 +68,12 @@ class _Linkers:
 @record
 class _Selection:
     rule: list[Rule]
+    notice: list[Notice] = field(default_factory=list)
+
+
+@record
+class _SelectionDeviations:
+    deviation: list[SelectionDeviation] = field(default_factory=list)
 
 
 @record
@@ -94,7 +104,9 @@ _FILES = {
     "environments.toml": _Environments,
     "releases.toml": _Releases,
     "linkers.toml": _Linkers,
+    "decisions.toml": Decisions,
     "selection.toml": _Selection,
+    "selection-deviations.toml": _SelectionDeviations,
     "failures.toml": _Failures,
     "deviations.toml": _Deviations,
     "accepted.toml": _Accepted,
@@ -102,6 +114,7 @@ _FILES = {
 }
 
 
+@lru_cache(maxsize=4096)
 def within(version: str, specifier: str) -> bool:
     """Whether a version satisfies a specifier; an empty specifier takes every version."""
     return SpecifierSet(specifier).contains(Version(version), prereleases=True)
@@ -126,6 +139,9 @@ class Matrices:
     deviations: list[Deviation]
     accepted: list[Accepted]
     toolchains: dict[str, Toolchain]
+    decisions: Decisions
+    notices: list[Notice]
+    selection_deviations: list[SelectionDeviation]
     folder: Path = FOLDER
 
     @cached_property
@@ -168,15 +184,35 @@ class Matrices:
         """The lock file of an environment at a release; shared by all with the same packages."""
         return self.folder / "locks" / f"{release.version}-{environment.lock}.txt"
 
+    def configuration(self, environment: dict[str, str]) -> dict[str, str]:
+        """Where the axis values of an environment lie on the axes of decisions.toml."""
+        values = [self.axes[axis][value] for axis, value in environment.items()]
+        return _union(self.decisions.usual, *(v.decides for v in values))
+
     def rule(self, axes: dict[str, str], release: str) -> Rule:
-        """The one rule of selection.toml that covers a configuration."""
-        covering = [r for r in self.rules if within(release, r.releases) and matches(axes, r.when)]
+        """The one rule of selection.toml that covers a configuration, with the warnings of all notices.
+
+        axes: values on the axes of decisions.toml, or those of an environment.
+        """
+        literal = self.configuration(axes) if axes.keys() == self.axes.keys() else axes
+        meant = _union(literal, *(s.instead for s in self.decisions.same if matches(literal, s.when)))
+        covering = [r for r in self.rules if self.covers(r, meant, release)]
         if len(covering) != 1:
             what = ", ".join(r.id for r in covering) or "none"
             raise SuiteError(
                 f"selection.toml: exactly one rule must cover {axes} at {release}, but: {what}"
             )
-        return covering[0]
+        notices = [n for n in self.notices if self.covers(n, literal if n.literally else meant, release)]
+        warnings = [*(n.warning for n in notices), *covering[0].warnings]
+        return dataclasses.replace(covering[0], warnings=warnings)
+
+    def covers(self, table: Rule | Notice | SelectionDeviation, configuration: dict[str, str], release: str) -> bool:
+        """Whether a table's `when`, `releases` and `unless` take a configuration."""
+        return (
+            within(release, table.releases)
+            and matches(configuration, table.when)
+            and not any(self.covers(r, configuration, release) for r in self.rules if r.id in table.unless)
+        )
 
     def _refusal(self, axes: dict[str, str], release: str | None = None) -> Impossible | None:
         for entry in self.impossible:
@@ -237,6 +273,9 @@ def _assemble(folder: Path, parts: dict) -> Matrices:
         deviations=_of(parts["deviations.toml"], "deviation", []),
         accepted=parts["accepted.toml"].accepted,
         toolchains=parts["toolchains.toml"] or {},
+        decisions=parts["decisions.toml"] or Decisions({}),
+        notices=_of(parts["selection.toml"], "notice", []),
+        selection_deviations=_of(parts["selection-deviations.toml"], "deviation", []),
         folder=folder,
     )
 

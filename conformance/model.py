@@ -43,6 +43,7 @@ class AxisValue:
     driver: str = ""
     toolchain: str = ""
     reports: str = ""
+    decides: dict[str, str] = field(default_factory=dict)
 
 
 @record
@@ -124,16 +125,87 @@ class ExpectedError:
 
 @record
 class Rule:
-    """Which linker a configuration gets, or which error, and the warnings on the way."""
+    """Which linker a configuration gets, or which error, and the warnings on the way.
+
+    unless: ids of rules that stop a program before this one; what they cover is not covered here.
+    """
 
     id: str
     when: dict[str, str | list[str]]
     source: str
     releases: str = ""
+    unless: list[str] = field(default_factory=list)
     linker: str = ""
     engine: str = ""
     error: Optional[ExpectedError] = None
     warnings: list[ExpectedWarning] = field(default_factory=list)
+
+
+@record
+class Notice:
+    """A warning for some configurations, whichever rule covers them.
+
+    literally: look at the settings as they are spelled, before `same` in decisions.toml.
+    """
+
+    id: str
+    when: dict[str, str | list[str]]
+    warning: ExpectedWarning
+    source: str
+    releases: str = ""
+    unless: list[str] = field(default_factory=list)
+    literally: bool = False
+
+
+@record
+class Same:
+    """Configurations that mean the same as those with other values instead."""
+
+    when: dict[str, str | list[str]]
+    instead: dict[str, str]
+    source: str
+
+
+@record
+class Named:
+    """Configurations that matter by themselves: all combinations of the values, the usual ones elsewhere."""
+
+    case: str
+    values: dict[str, list[str]]
+
+
+@record
+class Decisions:
+    """What decides which linker a user gets: axes, what cannot occur together, what is tried for sure."""
+
+    axes: dict[str, list[str]]
+    settings: dict[str, str] = field(default_factory=dict)
+    spellings: dict[str, list[str]] = field(default_factory=dict)
+    hidden: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    packages: dict[str, list[str]] = field(default_factory=dict)
+    impossible: list[Impossible] = field(default_factory=list)
+    same: list[Same] = field(default_factory=list)
+    named: list[Named] = field(default_factory=list)
+
+    @property
+    def usual(self) -> dict[str, str]:
+        """The usual value of every axis."""
+        return {axis: values[0] for axis, values in self.axes.items()}
+
+
+@record
+class SelectionDeviation:
+    """A release that decides otherwise than the rules say; see matrices/selection-deviations.toml."""
+
+    when: dict[str, str | list[str]]
+    upstream: str
+    reason: str
+    releases: str = ""
+    unless: list[str] = field(default_factory=list)
+    instead: dict[str, str] = field(default_factory=dict)
+    error: Optional[ExpectedError] = None
+    warnings: list[ExpectedWarning] = field(default_factory=list)
+    finding: str = ""
 
 
 @record

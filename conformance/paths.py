@@ -8,6 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LOCKS = ROOT / "matrices" / "locks"
 RESULTS = ROOT / "results"
+EVIDENCE = ROOT / "evidence"
 
 
 def cache(*parts: str) -> Path:

@@ -79,8 +79,13 @@ class Run:
         return self.footer is not None and not self.fault
 
 
+# What a kept record leaves out where it is empty (`evidence.py`).
+_EMPTY = {"outcome": None, "expected": None, "evidence": None, "linker": "", "engine": "", "image": None, "reason": ""}
+
+
 def read(path: Path) -> Run:
     """Read a record file, also one that was cut off; raises SuiteError where there is no file."""
+    times = _times(path)
     try:
         # Not splitlines: a message may hold characters that Unicode takes for line ends.
         lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
@@ -99,7 +104,7 @@ def read(path: Path) -> Run:
         if kind == "header":
             header = record
         elif kind == "observation":
-            observations.append(record)
+            observations.append(_complete(record, times))
         elif kind == "footer":
             footer = record
     if footer and footer.get("counts") != Counter(o.get("status") for o in observations):
@@ -107,6 +112,22 @@ def read(path: Path) -> Run:
     if header and header.get("schema") != SCHEMA:
         fault = f"schema {header.get('schema')} is not {SCHEMA}: run this environment again"
     return Run(path, header, observations, footer, fault)
+
+
+def _complete(record: dict, times: dict) -> dict:
+    """An observation with every key, whether it is fresh or kept."""
+    record = {**_EMPTY, "warnings": [], "milliseconds": times.get(record.get("scenario"), {}), **record}
+    if record["outcome"] is not None:
+        record["outcome"] = {"type": None, "message": None, "digest": None, **record["outcome"]}
+    return record
+
+
+def _times(path: Path) -> dict:
+    """The times of a kept record, by scenario; a fresh one holds its own."""
+    try:
+        return json.loads(path.with_suffix(".times.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
 
 
 def _cut_unfinished_line(path: Path) -> None:

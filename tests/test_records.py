@@ -53,7 +53,7 @@ def test_what_is_written_is_read(path):
     written(path, ONE, TWO)
     run = read(path)
     assert run.header == {"kind": "header", "schema": SCHEMA, "environment": "e", "release": "1.0"}
-    assert run.observations == [{"kind": "observation", **ONE}, {"kind": "observation", **TWO}]
+    assert [one | {"kind": "observation"} | given == one for one, given in zip(run.observations, (ONE, TWO), strict=True)]
     assert run.footer == {"kind": "footer", "counts": {"conforms": 1, "differs": 1}}
     assert (run.complete, run.fault, run.path) == (True, "", path)
 
