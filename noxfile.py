@@ -1,5 +1,5 @@
 # /// script
-# dependencies = ["nox", "uv", "allpairspy", "filelock", "packaging", "pydantic>=2"]
+# dependencies = ["nox", "uv", "filelock", "packaging", "pydantic>=2"]
 # ///
 """One session for each environment, made from matrices/; then what reads the records.
 
@@ -66,5 +66,6 @@ add("gate", "May a linker be removed? (-- --remove LINKER)", "gate")
 add("history", "When a scenario's outcome changed from release to release", "history")
 add("bundle", "Environments and tags in one folder for a machine without a network", "bundle")
 add("evidence", "Keep the records of a device in the repository", "evidence")
+add("emulation", "The recording driver's records against the kept ones of a device", "emulation")
 add("lock", "Resolve the lock files anew, or the named ones", "locks")
 add("tests", "The tests of the suite itself", "selftest")

@@ -8,12 +8,14 @@ forks a process for each question. What numba read from its variables meanwhile 
 
 A question: `variables` (the process's environment variables), `config` (entries of numba.config, set before
 numba.cuda is imported), `hidden` (packages that shall not be found), `driver` (its version, or "none"),
-`linkers` (class names), `lto` (the values to ask for, each answered by a process of its own).
-An answer: for each of `lto` the outcome, linker, engine and warnings, or `{"names": ...}`.
+`linkers` (class names), `ltoir` (a file to link), `lto` (the values to ask for, each answered by a process
+of its own). An answer: for each of `lto` the outcome, linker, engine and warnings; or the outcome alone
+where the process died; or `{"names": ...}`.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
@@ -50,13 +52,8 @@ class Without:
         return getattr(self._finder, name)
 
 
-def answer(question: dict) -> dict:
+def answer(question: dict, fork: bool) -> dict:
     """Apply the settings, import numba.cuda, and ask once for each value of `lto`."""
-    from numba.core import config
-
-    sys.meta_path[:] = [Without(finder, question["hidden"]) for finder in sys.meta_path]
-    for name, value in question["config"].items():
-        setattr(config, name, value)
     spy = Spy()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -66,12 +63,24 @@ def answer(question: dict) -> dict:
         return {"names": _names()}
     if failed:
         return {lto: {**failed, "warnings": at_import} for lto in question["lto"]}
-    return {lto: _forked(lambda lto=lto: _ask(spy, lto, at_import)) for lto in question["lto"]}
+    asked = {lto: functools.partial(_ask, spy, question, lto, at_import) for lto in question["lto"]}
+    return {lto: _forked(ask) if fork else ask() for lto, ask in asked.items()}
+
+
+def _settle(question: dict) -> None:
+    """Hide packages and set the entries of numba.config, as a program does before it imports numba.cuda."""
+    sys.meta_path[:] = [Without(finder, question["hidden"]) for finder in sys.meta_path]
+    from numba.core import config
+
+    config.reload_config()
+    for name, value in question["config"].items():
+        setattr(config, name, value)
 
 
 def _enter(spy: Spy, question: dict) -> dict | None:
     spy.phase = "import"
     try:
+        _settle(question)
         import numba.cuda  # noqa: F401
         from numba.cuda.cudadrv import driver, runtime
 
@@ -85,13 +94,13 @@ def _enter(spy: Spy, question: dict) -> dict | None:
     return None
 
 
-def _ask(spy: Spy, lto: str, before: list[dict]) -> dict:
+def _ask(spy: Spy, question: dict, lto: str, before: list[dict]) -> dict:
     """Decorate a kernel, construct the linker that it would get, and link the least there is."""
     spy.reset()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            _link(lto)
+            _link(_LTO[lto], question["ltoir"])
             outcome = {"kind": "value", "phase": spy.phase, "type": "", "message": ""}
             said = {"outcome": outcome, "linker": spy.linker, "engine": spy.engine}
         except BaseException as error:
@@ -99,22 +108,25 @@ def _ask(spy: Spy, lto: str, before: list[dict]) -> dict:
     return {**said, "warnings": before + [_warning(w) for w in caught]}
 
 
-def _link(lto: str) -> None:
+def _link(wanted: bool | None, ltoir: str) -> None:
     from numba import cuda
     from numba.cuda.cudadrv import driver
 
     def kernel():
         pass
 
-    wanted = _LTO[lto]
     options = {} if wanted is None else {"lto": wanted}
     kernel = cuda.jit(**options)(kernel)
     # Without a signature the decorator forgets what it was asked for (docs/findings).
-    effective = kernel.targetoptions["lto"] if wanted is None else wanted
-    cc = cuda.get_current_device().compute_capability
+    lto = kernel.targetoptions.get("lto", False) if wanted is None else wanted
+    cc = tuple(cuda.get_current_device().compute_capability)
     linker = getattr(driver, "_Linker", None) or driver.Linker
-    made = getattr(linker, "new", linker)(cc=tuple(cc), lto=effective)
-    made.add_ptx(_PTX, "nothing.ptx")
+    made = getattr(linker, "new", linker)(cc=cc, lto=lto)
+    # As in a user's program: a kernel comes as LTO-IR where LTO is on, as PTX elsewhere.
+    if lto:
+        made.add_file_guess_ext(ltoir)
+    else:
+        made.add_ptx(_PTX, "nothing.ptx")
     made.complete()
 
 
@@ -184,7 +196,7 @@ def _forked(work) -> dict:
     why = f"no end after {_SECONDS} s" if code == -signal.SIGALRM else f"the process ended with exit code {code}"
     kind = "timeout" if code == -signal.SIGALRM else "crash"
     outcome = {"kind": kind, "phase": "import", "type": "", "message": why}
-    return {"died": {"outcome": outcome, "linker": "", "engine": "", "warnings": []}}
+    return {"outcome": outcome, "linker": "", "engine": "", "warnings": []}
 
 
 def _child(work, writing: int) -> None:
@@ -201,21 +213,18 @@ def _child(work, writing: int) -> None:
 
 def _serve() -> None:
     import numba  # noqa: F401
-    from numba.core import config
 
     for line in sys.stdin:
-        question = json.loads(line)
+        print(json.dumps(_forked(functools.partial(_changed, json.loads(line)))), flush=True)
 
-        def work(question=question) -> dict:
-            os.environ.update(question["variables"])
-            config.reload_config()
-            return answer(question)
 
-        print(json.dumps(_forked(work)), flush=True)
+def _changed(question: dict) -> dict:
+    os.environ.update(question["variables"])
+    return answer(question, fork=True)
 
 
 if __name__ == "__main__":
     if "--separate" in sys.argv:
-        print(json.dumps(answer(json.loads(sys.stdin.read()))))
+        print(json.dumps(answer(json.loads(sys.stdin.read()), fork=False)))
     else:
         _serve()

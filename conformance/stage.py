@@ -37,6 +37,10 @@ class WrongValue(AssertionError):
     """A kernel's output is not the reference."""
 
 
+class WrongImage(AssertionError):
+    """A linked image is not what was asked for."""
+
+
 class Stage:
     """The stage on which one scenario plays.
 
@@ -106,11 +110,28 @@ class Stage:
             return self.cuda.jit(**options)(function)
         return self.cuda.jit(signature, **options)(function)
 
-    def launch(self, kernel, reference, *arguments, blocks: int = 1, ulp: int = 0) -> None:
+    def image(self) -> dict:
+        """Facts of the image that was linked last; raises WrongImage where none was."""
+        from conformance.image import facts
+
+        if not self.spy.images:
+            raise WrongImage("nothing was linked")
+        return facts(self.spy.images[-1])
+
+    def check(self, holds: bool, otherwise: str) -> None:
+        """Raise WrongImage that says what is wrong, unless a condition on the image holds."""
+        if not holds:
+            self.spy.phase = "verify"
+            raise WrongImage(otherwise)
+
+    def launch(
+        self, kernel, reference, *arguments, blocks: int = 1, shared: int = 0, ulp: int = 0, checking=None
+    ) -> None:
         """Launch `kernel(out, *arguments)`, one thread an element, and check `out` bit for bit.
 
-        reference: NumPy array of the values that `out` must have, element by element. ulp: units in
-        the last place by which an element may differ, where the scenario says why.
+        reference: NumPy array of the values that `out` must have, element by element. shared: bytes of
+        dynamic shared memory. ulp: units in the last place by which an element may differ, where the
+        scenario says why. checking: called once the image is there, whether or not the launch is refused.
         """
         import numpy as np
 
@@ -118,7 +139,15 @@ class Stage:
         out.view(np.uint8).fill(POISON)
         if (reference.view(np.uint8).reshape(reference.size, -1) == POISON).all(axis=1).any():
             raise ValueError("the reference holds the poison; choose other inputs")
-        self.call(kernel, (blocks, -(-reference.size // blocks)), out, *arguments)
+        configuration = (blocks, -(-reference.size // blocks), *((0, shared) if shared else ()))
+        try:
+            self.call(kernel, configuration, out, *arguments)
+        except NotLaunched:
+            if checking:
+                checking()
+            raise
+        if checking:
+            checking()
         self.verify(out, reference, ulp)
 
     def call(self, kernel, configuration, *arguments) -> None:

@@ -1,10 +1,13 @@
 """Input that is broken, misplaced or unusually big, and input that only looks so and must work."""
 
 import random
+from contextlib import suppress
 
 from conformance.model import KINDS, ExpectedWarning
 from conformance.scenario import scenario
+from conformance.scenarios.concurrency import in_threads
 from conformance.scenarios.inputs import need, options, profile
+from conformance.stage import NotLaunched
 
 BINARY = ("cubin", "fatbin", "object", "archive", "ltoir")
 
@@ -153,7 +156,7 @@ def disguised(stage, pair):
     each={"form": ("path", "bytes")},
     needs=lambda form: need("cubin", form),
     fails="wrong-architecture",
-    repeats=True,
+    isolated=True,  # see `thread_after_refused`
 )
 def wrong_architecture(stage, form):
     """A cubin for another architecture than the link's."""
@@ -303,6 +306,24 @@ def undefined_after_refused(stage):
         _link_nonexistent(stage, stage.input("add_i32", "archive"))
     else:
         raise AssertionError("PTX of version 99.9 was linked")
+
+
+@scenario(isolated=True, each={"refused": ("other.cubin", "ptx")}, needs=need("cubin"))
+def thread_after_refused(stage, refused):
+    """A thread that links something sound, after another thread's input was refused."""
+    if refused == "ptx":
+        item = _file(stage, "ptx", _with_version(_bytes(stage, "ptx"), "99.9"), "newer")
+    else:
+        item = str(stage.fixtures.path("add_i32", refused))
+    with suppress(Exception):  # that it is refused is another scenario's matter
+        _link(stage, item)
+    stage.spy.reset()
+    in_threads([lambda: _link_sound(stage)])
+
+
+def _link_sound(stage) -> None:
+    with suppress(NotLaunched):
+        _link(stage, stage.input("add_i32", "ptx"))
 
 
 # -- too much of it -----------------------------------------------------------------------------

@@ -262,7 +262,7 @@ def not_callable(stage, which, **axes):
     getattr(stage.cuda, axes["class"])(b"", **{f"{which}_callback": "not a function"})
 
 
-@scenario(cases="C24", each={"signatures": (1, 2)})
+@scenario(cases="C24", each={"signatures": (1, 2)}, isolated=True)
 def threads(stage, signatures):
     """Four threads that compile one kernel at once: one setup for each signature."""
     from conformance.scenarios.concurrency import in_threads

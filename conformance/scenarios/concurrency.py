@@ -1,15 +1,20 @@
 """Several threads, streams and contexts that compile and link at once."""
 
+import signal
 import threading
+import time
 from contextlib import suppress
 
 from conformance.scenario import scenario
 from conformance.scenarios.inputs import need
 from conformance.stage import NotLaunched
 
+# Threads may hang in a linker for good, so that all of these run in processes of their own.
+SECONDS = 6
+
 
 def in_threads(tasks) -> None:
-    """Run all tasks at once; the first error of any is raised."""
+    """Run all tasks at once; the first error of any is raised, and so is a hang."""
     errors = []
     start = threading.Barrier(len(tasks))
 
@@ -20,11 +25,18 @@ def in_threads(tasks) -> None:
         except BaseException as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=run, args=(task,)) for task in tasks]
+    threads = [threading.Thread(target=run, args=(task,), daemon=True) for task in tasks]
     for thread in threads:
         thread.start()
+    # One that hangs and keeps the interpreter's lock lets no Python code tell it: a signal ends the process.
+    signal.alarm(SECONDS + 2)
+    deadline = time.monotonic() + SECONDS
     for thread in threads:
-        thread.join()
+        thread.join(max(deadline - time.monotonic(), 0))
+    signal.alarm(0)
+    hanging = sum(thread.is_alive() for thread in threads)
+    if hanging:
+        raise AssertionError(f"{hanging} of {len(threads)} threads have not come to an end in {SECONDS} s")
     if errors:
         raise errors[0]
 
@@ -55,7 +67,7 @@ def _launch(stage, kernel, dtype: str = "int32") -> None:
     stage.spy.phase = "launch"  # which thread linked last is nobody's business
 
 
-@scenario(each={"kind": ("ptx", "cu", "cubin")}, needs=need, repeats=True)
+@scenario(each={"kind": ("ptx", "cu", "cubin")}, needs=need, isolated=True)
 def kernel_in_each_thread(stage, kind):
     """Four threads, each with a kernel of its own that links the same file."""
     item = stage.input("add_i32", kind)
@@ -65,17 +77,17 @@ def kernel_in_each_thread(stage, kind):
         _launch(stage, kernel)
 
 
-@scenario(each={"kind": ("ptx", "cubin")}, needs=need, repeats=True)
+@scenario(each={"kind": ("ptx", "cubin")}, needs=need, isolated=True)
 def one_kernel_for_all(stage, kind):
     """Four threads that compile one kernel for one signature: it is compiled and linked once."""
     kernel = _adding(stage, stage.input("add_i32", kind))
     in_threads([lambda: kernel.compile(_signature("int32"))] * 4)
     if (len(kernel.overloads), stage.spy.loads) != (1, 1):
-        raise AssertionError(f"{len(kernel.overloads)} overloads, {stage.spy.loads} loads instead of one each")
+        raise AssertionError(f"{len(kernel.overloads)} overloads and {stage.spy.loads} loads, not one each")
     _launch(stage, kernel)
 
 
-@scenario(needs=need("ptx"), repeats=True)
+@scenario(needs=need("ptx"), isolated=True)
 def signature_in_each_thread(stage):
     """Four threads that compile one kernel, each for another signature."""
     kernel = _adding(stage, stage.input("add_i32", "ptx"))
@@ -87,7 +99,7 @@ def signature_in_each_thread(stage):
         _launch(stage, kernel, dtype)
 
 
-@scenario(needs=[n for kind in ("ptx", "cu", "cubin", "fatbin") for n in need(kind)], repeats=True)
+@scenario(needs=[n for kind in ("ptx", "cu", "cubin", "fatbin") for n in need(kind)], isolated=True)
 def kind_in_each_thread(stage):
     """Four threads, each with a kernel that links another kind."""
     kernels = [_adding(stage, stage.input("add_i32", kind)) for kind in ("ptx", "cu", "cubin", "fatbin")]
@@ -96,7 +108,7 @@ def kind_in_each_thread(stage):
         _launch(stage, kernel)
 
 
-@scenario(needs=need("ptx"), repeats=True)
+@scenario(needs=need("ptx"), isolated=True)
 def one_that_fails(stage):
     """Two threads link what cannot be linked, two others what can: only the first two get an error."""
     good = [_adding(stage, stage.input("add_i32", "ptx")) for _ in range(2)]
@@ -117,7 +129,7 @@ def one_that_fails(stage):
         _launch(stage, kernel)
 
 
-@scenario(needs=need("ptx"), device="a recording driver refuses the launches")
+@scenario(needs=need("ptx"), device="a recording driver refuses the launches", isolated=True)
 def launches_in_threads(stage):
     """Four threads that launch one kernel at once, which is compiled by the first."""
     import numpy as np

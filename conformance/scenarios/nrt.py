@@ -10,7 +10,7 @@ FORMS = ("path", "bytes", "text")
 
 
 @contextmanager
-def _nrt(on: bool):
+def nrt(on: bool):
     """Numba's run-time switched on or off, as `numba.config.CUDA_ENABLE_NRT` does it."""
     config = sys.modules["numba.cuda.target"].config
     before = getattr(config, "CUDA_ENABLE_NRT", False)
@@ -61,7 +61,7 @@ def allocates(stage):
             out[i] = mine[0] + mine[3]
 
     a = np.arange(8, dtype=np.int32)
-    with _nrt(True):
+    with nrt(True):
         stage.launch(stage.jit(kernel), 2 * a + 3, a)
 
 
@@ -81,14 +81,14 @@ def allocates_and_links(stage, kind):
             out[i] = add(mine[0], a[i])
 
     a = np.arange(8, dtype=np.int32)
-    with _nrt(True):
+    with nrt(True):
         stage.launch(stage.jit(kernel, link=[stage.input("add_i32", kind)]), a + a, a)
 
 
 @scenario(cases="C23", each={"form": FORMS, "on": ("on", "off")})
 def source_without_need(stage, form, on):
     """CUDA C++ that needs no run-time, with it and without."""
-    with _nrt(on == "on"):
+    with nrt(on == "on"):
         _launch(stage, "heap_free_i32", link=[_source(stage, "heap_free_i32", form)])
 
 
@@ -99,7 +99,7 @@ def source_without_need(stage, form, on):
 )
 def flagged(stage, kind):
     """An item that says that it uses the run-time, in the kernel's own list."""
-    with _nrt(True):
+    with nrt(True):
         _launch(stage, "heap_i32", link=[_item(stage, kind, nrt=True)])
 
 
@@ -111,21 +111,21 @@ def _item(stage, kind: str, **facts):
 @scenario(cases="C23")
 def flagged_in_declaration(stage):
     """An item that says that it uses the run-time, in a function's declaration."""
-    with _nrt(True):
+    with nrt(True):
         _launch(stage, "heap_i32", declared=[_item(stage, "cu", nrt=True)])
 
 
 @scenario(cases="C23", fails="undefined-run-time", isolated=True)
 def not_flagged(stage):
     """An item that uses the run-time and does not say so."""
-    with _nrt(True):
+    with nrt(True):
         _launch(stage, "heap_i32", link=[_item(stage, "cu")])
 
 
 @scenario(cases="C23", fails="undefined-run-time", isolated=True)
 def flagged_but_off(stage):
     """An item that says that it uses the run-time, while that is switched off."""
-    with _nrt(False):
+    with nrt(False):
         _launch(stage, "heap_i32", link=[_item(stage, "cu", nrt=True)])
 
 
@@ -133,7 +133,7 @@ def flagged_but_off(stage):
 def two_flagged(stage):
     """Two kernels that share one list of items: the run-time is linked once into each."""
     link = [_item(stage, "cu", nrt=True)]
-    with _nrt(True):
+    with nrt(True):
         for _ in range(2):
             _compile(stage, link)
     if len(link) != 1:
