@@ -27,7 +27,7 @@ from conformance.errors import SuiteError
 from conformance.expectation import Expectation, differences
 from conformance.matrices import Matrices
 from conformance.model import Environment, Release, Rule, SelectionDeviation
-from conformance.paths import LOCKS, RESULTS, ROOT, cache
+from conformance.paths import RESULTS, ROOT, cache
 from conformance.records import Recorder, read
 from conformance.toolchain import find_library
 
@@ -51,9 +51,10 @@ class Judgement:
 
 def deviating(m: Matrices, configuration: Configuration, release: str) -> tuple[Rule, list[int]]:
     """The rule as a release is known to follow it, and the numbers of the deviations that concern it."""
-    known = [i for i, d in enumerate(m.selection_deviations) if m.covers(d, configuration, release)]
+    meant = m.meant(configuration)
+    known = [i for i, d in enumerate(m.selection_deviations) if m.covers(d, meant, release)]
     entries = [m.selection_deviations[i] for i in known]
-    rule = m.rule(configuration | {k: v for d in entries for k, v in d.instead.items()}, release)
+    rule = m.rule(configuration, release, {axis: value for d in entries for axis, value in d.instead.items()})
     for d in entries:
         rule = _overridden(m, rule, d)
     return rule, known
@@ -81,8 +82,8 @@ def judge(m: Matrices, configuration: Configuration, release: str, answer: dict)
     if not differences(answer, otherwise):
         return Judgement("deviates", because, agreed, tuple(known))
     if not differences(answer, agreed):
-        stale = f"conforms, although selection-deviations.toml says that it does not ({because}): strike it out or narrow it"
-        return Judgement("differs", stale, agreed, ())
+        stale = f"conforms, although selection-deviations.toml says that it does not ({because})"
+        return Judgement("differs", f"{stale}: strike it out or narrow it", agreed, ())
     return Judgement("differs", "; ".join(differences(answer, otherwise)), agreed, ())
 
 
@@ -133,7 +134,9 @@ def question(m: Matrices, configuration: Configuration, lto: list[str], ltoir: s
     }
 
 
-def ask(m: Matrices, place: Place, configurations: list[Configuration], python: Path, separate: bool) -> list[dict]:
+def ask(
+    m: Matrices, place: Place, configurations: list[Configuration], python: Path, separate: bool
+) -> list[dict]:
     """The answers for configurations of one place, in their order."""
     interpreter, variables, ltoir = _prepared(m, place, python)
     # One process imports for both values of `lto`, unless each shall have its own from the beginning.
@@ -166,8 +169,7 @@ def _prepared(m: Matrices, place: Place, python: Path) -> tuple[Path, dict[str, 
         )  # fmt: skip
     else:
         clean |= overlay.without_driver()
-    fixtures = cells.fixtures_for(environment, _COMPUTE_CAPABILITY)
-    return interpreter, clean, str(sorted(fixtures.glob("add_i32.ltoir"))[0])
+    return interpreter, clean, str(overlay.ltoir(toolchain, environment.cuda_major, _COMPUTE_CAPABILITY))
 
 
 def _served(interpreter: Path, variables: dict[str, str], questions: list[dict]) -> list[dict]:
@@ -175,7 +177,8 @@ def _served(interpreter: Path, variables: dict[str, str], questions: list[dict])
     lines = "".join(json.dumps(q) + "\n" for q in questions)
     said = _run([interpreter, "-m", "conformance.probe"], lines, variables).splitlines()
     if len(said) != len(questions):
-        raise SuiteError(f"the probe in {interpreter.parents[1].name} gave {len(said)} of {len(questions)} answers")
+        where = interpreter.parents[1].name
+        raise SuiteError(f"the probe in {where} gave {len(said)} of {len(questions)} answers")
     return [json.loads(line) for line in said]
 
 
@@ -201,6 +204,7 @@ def run(m: Matrices, releases: list[Release], python: Path, separate: bool, resu
     places: dict[Place, list[Configuration]] = {}
     for release in releases:
         for c in tried[release.version]:
+            m.rule(c, release.version)  # a fault of the table is told before anything is asked
             places.setdefault(place_of(c, release.version), []).append(c)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         jobs = {place: pool.submit(ask, m, place, cs, python, separate) for place, cs in places.items()}
@@ -225,7 +229,10 @@ def _names(m: Matrices, release: Release, python: Path) -> dict[str, str]:
     return said["names"]
 
 
-def _record(m: Matrices, release: Release, answers: dict[str, dict], names: dict[str, str], results: Path) -> Counter:
+def _record(
+    m: Matrices, release: Release, answers: dict[str, dict], names: dict[str, str], results: Path
+) -> Counter:
+    """Judge and write down the answers of a release; the statuses' counts, and `_stale` deviations."""
     recorder = Recorder(file_of(results, release.version))
     recorder.header(
         environment="selection", release=release.version, driver={"kind": "recording", "version": ""},
@@ -245,7 +252,8 @@ def _record(m: Matrices, release: Release, answers: dict[str, dict], names: dict
         if judged.status == "differs":
             print(f"{release.version}  {title}\n    {judged.reason}")
     recorder.footer()
-    print(f"{release.version}  {sum(recorder.counts.values())} configurations: {tables.counts(recorder.counts)}", flush=True)
+    whole = sum(recorder.counts.values())
+    print(f"{release.version}  {whole} configurations: {tables.counts(recorder.counts)}", flush=True)
     return recorder.counts + Counter(_stale=_report_idle(m, release, effective))
 
 
@@ -257,7 +265,8 @@ def _report_idle(m: Matrices, release: Release, effective: set[int]) -> int:
         if matrices.within(release.version, d.releases) and i not in effective
     ]
     for d in idle:
-        print(f"{release.version}  selection-deviations.toml: no configuration shows {d.reason!r}: strike it out or narrow it")
+        where = f"{release.version}  selection-deviations.toml"
+        print(f"{where}: no configuration shows {d.reason!r}: strike it out or narrow it")
     return len(idle)
 
 
@@ -274,11 +283,11 @@ def parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(prog="nox -s selection --", description=__doc__.split("\n")[0])
     p.add_argument("--release", action="append", default=[], help="a numba-cuda release (default: all)")
     p.add_argument("--table", action="store_true", help="print what every configuration gets, too")
-    p.add_argument("--from", dest="before", default="", help="with --to: print what changed between two releases")
+    p.add_argument("--from", dest="before", default="", help="with --to: what changed between two releases")
     p.add_argument("--to", dest="after", default="")
     p.add_argument("--names", action="store_true", help="with --from and --to: names of the driver module")
     p.add_argument("--format", choices=("terminal", "markdown"), default="terminal")
-    p.add_argument("--separate", action="store_true", help="a process from its beginning for each configuration")
+    p.add_argument("--separate", action="store_true", help="a whole process for each configuration (slow)")
     p.add_argument("--python", default="", help="the Python version to use, e.g. 3.12")
     p.add_argument("--results", type=Path, default=RESULTS, help="where records go (default: results/)")
     return p

@@ -55,7 +55,8 @@ def _pairwise(d: Decisions, release: str, known: list[Configuration]) -> list[Co
         for axis in d.axes:
             if axis not in whole:
                 fitting = [v for v in d.axes[axis] if can_occur(d, whole | {axis: v}, release)]
-                whole |= {axis: max(fitting, key=lambda v, axis=axis, whole=whole: len(missing & _pairs_of(whole | {axis: v})))}
+                gains = [len(missing & _pairs_of(whole | {axis: v})) for v in fitting]
+                whole |= {axis: fitting[gains.index(max(gains))]}
         missing -= _pairs_of(whole)
         chosen.append({axis: whole[axis] for axis in d.axes})
     return chosen
@@ -133,5 +134,6 @@ def parse(d: Decisions, text: str) -> Configuration:
     for axis, value in given.items():
         if value not in d.axes.get(axis, []):
             known = ", ".join(d.axes.get(axis, d.axes))
-            raise SuiteError(f"{axis}={value}: no such {'value' if axis in d.axes else 'axis'}; known: {known}")
+            kind = "value" if axis in d.axes else "axis"
+            raise SuiteError(f"{axis}={value}: no such {kind}; known: {known}")
     return d.usual | given

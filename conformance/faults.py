@@ -43,6 +43,8 @@ def between(m: Matrices, unreadable: Collection[str]) -> list[str]:
     if "decisions.toml" not in unreadable:
         faults += _when_faults(_decision_conditions(m), m.decisions.axes)
         faults += _decision_faults(m)
+    if "selection.toml" not in unreadable:
+        faults += _unless_faults(m)
     if "linkers.toml" not in unreadable:
         faults += _linker_faults(m)
     involved = ("environments.toml", "releases.toml", "linkers.toml", "decisions.toml", "selection.toml")
@@ -261,10 +263,14 @@ def _decision_faults(m: Matrices) -> list[str]:
     for axis, values in m.axes.items():
         for name, value in values.items():
             faults += _value_faults(f"environments.toml: axes.{axis}.{name}: decides", value.decides, axes)
+    return faults
+
+
+def _unless_faults(m: Matrices) -> list[str]:
     ids = {rule.id for rule in m.rules}
     tables = [(f"selection.toml: {t.id}", t) for t in [*m.rules, *m.notices]]
     tables += [(f"selection-deviations.toml: {d.reason}", d) for d in m.selection_deviations]
-    return faults + [
+    return [
         f"{place}: unless: no rule {other!r}" for place, t in tables for other in t.unless if other not in ids
     ]
 

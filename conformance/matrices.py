@@ -189,24 +189,33 @@ class Matrices:
         values = [self.axes[axis][value] for axis, value in environment.items()]
         return _union(self.decisions.usual, *(v.decides for v in values))
 
-    def rule(self, axes: dict[str, str], release: str) -> Rule:
+    def rule(self, axes: dict[str, str], release: str, instead: dict[str, str] | None = None) -> Rule:
         """The one rule of selection.toml that covers a configuration, with the warnings of all notices.
 
-        axes: values on the axes of decisions.toml, or those of an environment.
+        axes: values on the axes of decisions.toml, or those of an environment. instead: values that a
+        release is known to put in their place.
         """
         literal = self.configuration(axes) if axes.keys() == self.axes.keys() else axes
-        meant = _union(literal, *(s.instead for s in self.decisions.same if matches(literal, s.when)))
+        meant = self.meant(literal) | (instead or {})
         covering = [r for r in self.rules if self.covers(r, meant, release)]
         if len(covering) != 1:
             what = ", ".join(r.id for r in covering) or "none"
+            words = " ".join(f"{axis}={value}" for axis, value in axes.items())
             raise SuiteError(
-                f"selection.toml: exactly one rule must cover {axes} at {release}, but: {what}"
+                f"selection.toml: exactly one rule must cover {words} at {release}, but: {what}"
             )
         notices = [n for n in self.notices if self.covers(n, literal if n.literally else meant, release)]
         warnings = [*(n.warning for n in notices), *covering[0].warnings]
         return dataclasses.replace(covering[0], warnings=warnings)
 
-    def covers(self, table: Rule | Notice | SelectionDeviation, configuration: dict[str, str], release: str) -> bool:
+    def meant(self, configuration: dict[str, str]) -> dict[str, str]:
+        """A configuration with its settings as they are understood (`same` in decisions.toml)."""
+        same = (s.instead for s in self.decisions.same if matches(configuration, s.when))
+        return _union(configuration, *same)
+
+    def covers(
+        self, table: Rule | Notice | SelectionDeviation, configuration: dict[str, str], release: str
+    ) -> bool:
         """Whether a table's `when`, `releases` and `unless` take a configuration."""
         return (
             within(release, table.releases)

@@ -1,4 +1,4 @@
-"""Environments with another nvJitLink, or without a driver: what no lock can say."""
+"""Environments with another nvJitLink or without a driver, which no lock can say; LTO-IR to link there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from conformance import environments
 from conformance.paths import LOCKS, cache
-from conformance.toolchain import find_library
+from conformance.toolchain import Toolchain, find_library, sm
 
 
 def with_nvjitlink(interpreter: Path, wanted: str, newest: Path) -> Path:
@@ -57,3 +57,19 @@ def without_driver() -> dict[str, str]:
     for name in ("libcuda.so", "libcuda.so.1"):
         (folder / name).touch()
     return {"LD_LIBRARY_PATH": str(folder), "NUMBA_CUDA_DRIVER": str(folder / "libcuda.so.1")}
+
+
+def ltoir(toolchain: Path, cuda_major: int, compute_capability: str) -> Path:
+    """A file of LTO-IR with the least in it."""
+    folder = cache("selection", f"ltoir-{toolchain.name}-{compute_capability}")
+
+    def make() -> None:
+        source = b'extern "C" __device__ int nothing() { return 0; }'
+        architecture = f"--gpu-architecture=compute_{sm(compute_capability)}"
+        options = [architecture, "--relocatable-device-code=true", "-dlto"]
+        folder.mkdir()
+        compiled = Toolchain(toolchain, cuda_major).compile("nothing.cu", source, options)
+        (folder / "nothing.ltoir").write_bytes(compiled.ltoir)
+
+    environments._once(folder, make)
+    return folder / "nothing.ltoir"

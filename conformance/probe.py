@@ -1,6 +1,6 @@
-"""Asks a numba-cuda which linker it chooses under given settings. Runs inside an environment, on Python 3.10 too.
+"""Asks numba-cuda which linker it chooses under given settings. Runs inside an environment (Python 3.10 on).
 
-    python -m conformance.probe             a server: one question a line on stdin, one answer a line on stdout
+    python -m conformance.probe             a server: questions by line on stdin, answers on stdout
     python -m conformance.probe --separate  one question, in this very process from its beginning to its end
 
 The server has imported what cannot influence the decision (NumPy, llvmlite, numba without numba.cuda) and
@@ -35,6 +35,10 @@ _NAMES = (
 )  # fmt: skip
 
 
+def _is_hidden(name: str, hidden: list[str]) -> bool:
+    return any(name == package or name.startswith(f"{package}.") for package in hidden)
+
+
 class Without:
     """A finder of modules that does not find the hidden ones."""
 
@@ -44,7 +48,7 @@ class Without:
 
     def find_spec(self, name, path=None, target=None):
         """None for a hidden package and all within it, else what the real finder says."""
-        if any(name == hidden or name.startswith(f"{hidden}.") for hidden in self._hidden):
+        if _is_hidden(name, self._hidden):
             return None
         return self._finder.find_spec(name, path, target)
 
@@ -70,9 +74,13 @@ def answer(question: dict, fork: bool) -> dict:
 def _settle(question: dict) -> None:
     """Hide packages and set the entries of numba.config, as a program does before it imports numba.cuda."""
     sys.meta_path[:] = [Without(finder, question["hidden"]) for finder in sys.meta_path]
+    for name in [n for n in sys.modules if _is_hidden(n, question["hidden"])]:
+        del sys.modules[name]  # a .pth file of cuda.bindings imports `cuda` at the interpreter's start
+    served = "numba" in sys.modules
     from numba.core import config
 
-    config.reload_config()
+    if served:  # what it read at its import was the server's environment
+        config.reload_config()
     for name, value in question["config"].items():
         setattr(config, name, value)
 
@@ -193,8 +201,10 @@ def _forked(work) -> dict:
     if said:
         return json.loads(said)
     code = os.waitstatus_to_exitcode(status)
-    why = f"no end after {_SECONDS} s" if code == -signal.SIGALRM else f"the process ended with exit code {code}"
-    kind = "timeout" if code == -signal.SIGALRM else "crash"
+    if code == -signal.SIGALRM:
+        kind, why = "timeout", f"no end after {_SECONDS} s"
+    else:
+        kind, why = "crash", f"the process ended with exit code {code}"
     outcome = {"kind": kind, "phase": "import", "type": "", "message": why}
     return {"outcome": outcome, "linker": "", "engine": "", "warnings": []}
 

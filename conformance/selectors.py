@@ -44,6 +44,8 @@ def places(folder: Path) -> list[Place]:
     found = [
         Place(path.parent.name, path.stem, path)
         for path in folder.glob("*/*.jsonl")
+        # The decision table's records (`nox -s selection`) are of no environment.
+        if path.parent.name != "selection"
         if not path.name.endswith(".partial.jsonl") and _is_version(path.stem)
     ]
     return sorted(found, key=lambda p: (p.environment, Version(p.release)))

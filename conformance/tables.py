@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 from conformance import decisions
@@ -13,7 +14,8 @@ _SHORT = 100
 
 def counts(found: Counter) -> str:
     """Statuses with their counts in words."""
-    return ", ".join(f"{n} {status}" for status, n in sorted(found.items()) if n and not status.startswith("_"))
+    shown = [(status, n) for status, n in sorted(found.items()) if n and not status.startswith("_")]
+    return ", ".join(f"{n} {status}" for status, n in shown)
 
 
 def gets(m: Matrices, observation: dict) -> str:
@@ -23,13 +25,15 @@ def gets(m: Matrices, observation: dict) -> str:
         engine = observation["engine"]
         text = observation["linker"] + (f" over {engine}" if engine else "")
     else:
-        text = f"{outcome['type'] or outcome['kind']} at {outcome['phase']}: {_line(outcome['message'])}"
+        message = outcome["message"].removeprefix(f"{outcome['type']}: ")
+        text = f"{outcome['type'] or outcome['kind']} at {outcome['phase']}: {_line(message)}"
     warnings = Counter(f"{w['category']}: {_line(w['message'])}" for w in observation["warnings"])
     return text + "".join(f"; warns {'twice ' if n == 2 else ''}{w}" for w, n in sorted(warnings.items()))
 
 
 def _line(text: str) -> str:
-    first = (text.splitlines() or [""])[0].partition(": ")[2] or text.splitlines()[0] if text else ""
+    """The beginning of a message, without how a user spelled a value."""
+    first = re.sub(r"associated value '\w*'", "associated value", text.strip().partition("\n")[0])
     return first if len(first) <= _SHORT else first[: _SHORT - 3] + "..."
 
 
@@ -63,8 +67,10 @@ def changes(m: Matrices, before: Run, after: Run, form: str) -> str:
 def names(m: Matrices, before: Run, after: Run, form: str) -> str:
     """Which names of numba.cuda.cudadrv.driver came, went or are called otherwise."""
     a, b = before.header["names"], after.header["names"]
-    rows = [(name, a.get(name, "-"), b.get(name, "-")) for name in dict.fromkeys([*a, *b]) if a.get(name) != b.get(name)]
-    head = f"numba.cuda.cudadrv.driver, {before.header['release']} -> {after.header['release']}: {len(rows)} of {len({*a, *b})} names changed"  # fmt: skip
+    known = list(dict.fromkeys([*a, *b]))
+    rows = [(name, a.get(name, "-"), b.get(name, "-")) for name in known if a.get(name) != b.get(name)]
+    releases = f"{before.header['release']} -> {after.header['release']}"
+    head = f"numba.cuda.cudadrv.driver, {releases}: {len(rows)} of {len(known)} names changed"
     if form == "markdown":
         lines = [f"### {head}", "", "| name | before | after |", "|---|---|---|"]
         return "\n".join(lines + [f"| `{n}` | `{x}` | `{y}` |" for n, x, y in rows])

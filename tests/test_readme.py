@@ -57,6 +57,10 @@ def test_command(command, copy, variables):
     done = subprocess.run(
         ["bash", "-c", command], cwd=copy, env=variables, capture_output=True, text=True, timeout=1200
     )
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    # What compare and gate find is not for this test to say: that they say it is.
+    answers = (0, 1) if re.search(r"-s (compare|gate)", command) else (0,)
+    assert done.returncode in answers, done.stdout[-4000:] + done.stderr[-2000:]
+    if "-s gate" in command:
+        assert re.search("^ctypes: (removable|blocked|not enough evidence)$", done.stdout, re.M)
     if " cuda12-ctypes" in command:
         assert "records   results/cuda12-ctypes/" in done.stdout

@@ -135,13 +135,13 @@ def _with_runtime_at(stage, path: str) -> None:
         codegen.get_cudalib = looked_for
 
 
-@scenario(cases="C15", needs=GRID, fails="no-device-runtime")
+@scenario(cases="C15", fails="no-device-runtime")
 def runtime_absent(stage):
     """A device runtime that is not where it was looked for."""
     _with_runtime_at(stage, "/nonexistent/libcudadevrt.a")
 
 
-@scenario(cases="C15", needs=GRID, fails="shared-device-runtime")
+@scenario(cases="C15", fails="shared-device-runtime")
 def runtime_is_shared(stage):
     """A shared library in place of the device runtime's archive."""
     _with_runtime_at(stage, "/nonexistent/libcudadevrt.so")
