@@ -10,9 +10,12 @@ import multiprocessing
 import multiprocessing.connection
 import os
 import resource
+import shutil
 import signal
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 from conformance.model import Cell
 from conformance.scenario import catalogue
@@ -72,6 +75,8 @@ def _end(process) -> None:
     except (ProcessLookupError, PermissionError):
         pass  # the usual case: nothing is left
     process.join()
+    for folder in Path(tempfile.gettempdir()).glob(f"conformance-{process.pid}-*"):
+        shutil.rmtree(folder, ignore_errors=True)  # the stage's, where the child did not live to close it
 
 
 def _lost(kind: str, phase: str, exitcode: int | None, seconds: float) -> dict:

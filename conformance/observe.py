@@ -128,5 +128,5 @@ def shorten(text: str, cell: Cell) -> str:
     places += [(tempfile.gettempdir(), "<tmp>"), (os.getcwd(), "<suite>"), (os.path.expanduser("~"), "~")]
     for folder, word in places:
         text = text.replace(folder, word) if len(folder) > 1 else text
-    text = re.sub(r"<tmp>/conformance-\w+", "<folder>", text)
+    text = re.sub(r"<tmp>/conformance-[0-9]+-\w+", "<folder>", text)
     return re.sub(r"0x[0-9a-fA-F]{6,}", "0x...", text)

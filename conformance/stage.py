@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import io
+import os
 import shutil
 import tempfile
 from functools import cached_property
@@ -59,8 +60,11 @@ class Stage:
 
     @cached_property
     def folder(self) -> Path:
-        """An empty folder for what the scenario generates; `close` deletes it."""
-        return Path(tempfile.mkdtemp(prefix="conformance-"))
+        """An empty folder for what the scenario generates.
+
+        `close` deletes it, or for a process that died, `isolated` by the process's number in its name.
+        """
+        return Path(tempfile.mkdtemp(prefix=f"conformance-{os.getpid()}-"))
 
     def close(self) -> None:
         """Delete what the scenario left behind."""

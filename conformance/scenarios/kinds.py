@@ -43,11 +43,6 @@ def fatbin(stage, variant, form, lto):
     _add(stage, _variant(stage, variant, form), **LTO[lto])
 
 
-def _container_needs(container: str, lto: str = "unset", **_) -> list[str]:
-    return [*(["option:lto"] if lto == "true" else []), f"input:{container}:path"]
-
-
-# Where LTO is on by default `unset` means on; so it does where it is asked for.
 @scenario(
     cases="C03",
     each={"container": CONTAINERS, "form": ("path", "bytes")},
@@ -73,26 +68,28 @@ def _add_checking(stage, item, **jit_options) -> None:
         raise refused
 
 
-@scenario(
-    cases="C03",
-    each={"container": CONTAINERS},
-    needs=lambda container: ["option:lto-by-default", *_container_needs(container)],
-    profile="extended",
-)
-def ltoir_within_by_default(stage, container):
-    """The same in a link whose LTO is left alone."""
-    _add(stage, _variant(stage, f"lto.{container}", "path"))
-
-
 # Isolated: see bad_input.py on what some linkers do in a process in which they have refused an input.
 @scenario(
     cases="C03",
+    each={"container": CONTAINERS},
+    needs=lambda container: need(container),
+    profile="extended",
+    fails="container-with-lto-left-alone",
+    isolated=True,
+)
+def ltoir_within_by_default(stage, container):
+    """The same in a link whose LTO is left alone: on where there is nvJitLink since 0.16, off elsewhere."""
+    _add(stage, _variant(stage, f"lto.{container}", "path"))
+
+
+@scenario(
+    cases="C03",
     each={"container": CONTAINERS, "why": ("refused", "debug")},
-    needs=_container_needs,
+    when=lambda container, why: why == "refused" or container == "fatbin",
+    needs=lambda container, why: need(container),
     profile="extended",
     fails="container-without-lto",
     isolated=True,
-    device=lambda container, why: "",
 )
 def ltoir_within_without_lto(stage, container, why):
     """The same in a link without LTO, which was refused, or is off because of debug: a clear error."""
@@ -105,12 +102,11 @@ CLOSED = ("ptx", "cubin", "fatbin", "object", "archive")
 
 @scenario(
     cases="C25",
-    each={"kind": CLOSED, "form": ("path", "bytes")},
-    when=lambda kind, form: form == "path" or kind in ("ptx", "archive"),
+    each={"kind": CLOSED},
     needs=need,
     fails="not-relocatable",
     isolated=True,
 )
-def not_relocatable(stage, kind, form):
+def not_relocatable(stage, kind):
     """Code that was compiled as not relocatable: the error names the function that is missing."""
-    _add(stage, _variant(stage, f"nonrdc.{kind}", form))
+    _add(stage, _variant(stage, f"nonrdc.{kind}", "path"))

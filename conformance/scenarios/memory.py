@@ -4,6 +4,8 @@ from conformance.model import KINDS
 from conformance.scenario import scenario
 from conformance.scenarios.inputs import need, options, profile
 
+# Where it does not matter which container holds the code: assembled late, early, and after LTO.
+FEW = ("ptx", "cubin", "ltoir")
 # Every kind once as the unit that defines, and once as the one that reads.
 RING = tuple(zip(KINDS, (*KINDS[1:], KINDS[0]), strict=True))
 
@@ -114,7 +116,7 @@ def dynamic_shared(stage, kind):
 SHARED_SIGNATURE = "void(int32[::1], int32[::1])"
 
 
-@scenario(each={"kind": KINDS}, needs=need, profile=profile)
+@scenario(each={"kind": FEW}, needs=need, profile=profile)
 def dynamic_shared_in_linked_code(stage, kind):
     """Dynamic shared memory that linked code declares, of the size that the launch gives."""
     import numpy as np
@@ -131,7 +133,7 @@ def dynamic_shared_in_linked_code(stage, kind):
     stage.launch(kernel, a[::-1].copy(), a, shared=64 * 4)
 
 
-@scenario(each={"kind": KINDS}, needs=need, profile=profile)
+@scenario(each={"kind": FEW}, needs=need, profile=profile)
 def both_sides_share(stage, kind):
     """Static shared memory of the kernel and of linked code, each in a place of its own."""
     import numpy as np
@@ -155,7 +157,7 @@ def both_sides_share(stage, kind):
     stage.launch(kernel, 2 * a[::-1] + np.roll(a, -1), a)
 
 
-@scenario(each={"kind": KINDS}, needs=need, profile=profile)
+@scenario(each={"kind": FEW}, needs=need, profile=profile)
 def local_array(stage, kind):
     """A local array of linked code, which the kernel's stack has room for (LTO may do without the array)."""
     import numpy as np
@@ -172,7 +174,7 @@ def local_array(stage, kind):
     link = [stage.input("local_i32", kind)]
     kernel = stage.jit(kernel, SHARED_SIGNATURE, link=link, **options(kind))
     stack = stage.image()["kernels"]["kernel"]["local"]
-    if kind not in ("cu", "ltoir"):
+    if kind != "ltoir":
         stage.check(stack is not None and stack >= 128, f"{stack} bytes of local memory instead of 128")
     stage.launch(kernel, a + 31 - np.arange(32, dtype=np.int32), a)
 
@@ -201,7 +203,7 @@ def shared_constant(stage, pair):
     stage.launch(stage.jit(kernel, link=link, **options(defines, reads)), values + values * values)
 
 
-@scenario(each={"kind": ("ptx", "cubin", "ltoir")}, needs=need, profile=profile)
+@scenario(each={"kind": FEW}, needs=need, profile=profile)
 def both_sides_have_constants(stage, kind):
     """A constant array of the kernel beside the table of linked code."""
     import numpy as np
@@ -243,7 +245,7 @@ def globals_of_one_name(stage, kinds):
     stage.launch(stage.jit(kernel, link=link, **options(first)), (i + 3) * 100 + i + 4)
 
 
-@scenario(each={"kind": ("ptx", "cubin", "ltoir")}, needs=need, profile=profile)
+@scenario(each={"kind": FEW}, needs=need, profile=profile)
 def global_that_lasts(stage, kind):
     """A global that one launch sets is found so by the next launch of the kernel."""
     import numpy as np
@@ -263,7 +265,7 @@ def global_that_lasts(stage, kind):
     stage.launch(kernel, np.array([40], dtype=np.int32), 41)
 
 
-@scenario(each={"kind": ("ptx", "cubin", "ltoir")}, needs=need, profile=profile)
+@scenario(each={"kind": FEW}, needs=need, profile=profile)
 def globals_of_two_kernels(stage, kind):
     """Two kernels that link the same unit have a global each: what one sets the other does not see."""
     import numpy as np
@@ -287,7 +289,7 @@ def globals_of_two_kernels(stage, kind):
     stage.launch(second, np.array([7], dtype=np.int32))
 
 
-@scenario(each={"kind": KINDS}, needs=need, profile=profile)
+@scenario(each={"kind": FEW}, needs=need, profile=profile)
 def atomic_64_bits(stage, kind):
     """An atomic addition of 64 bits, whose sum passes 32 bits."""
     import numpy as np
@@ -308,7 +310,7 @@ def atomic_64_bits(stage, kind):
     stage.verify(counter, by.sum(keepdims=True))
 
 
-@scenario(each={"kind": ("ptx", "cubin", "ltoir")}, needs=need, profile=profile)
+@scenario(each={"kind": FEW}, needs=need, profile=profile)
 def atomic_by_compare_and_swap(stage, kind):
     """The greatest of many numbers, by compare-and-swap in linked code, over several blocks."""
     import numpy as np
@@ -347,13 +349,11 @@ def _two_big_units(stage, name, kind) -> None:
     stage.launch(stage.jit(kernel, link=link, **options(kind)), np.zeros(32, dtype=np.int32))
 
 
-# Isolated: see bad_input.py on what some linkers do in a process in which they have refused an input.
 @scenario(
-    each={"kind": ("ptx", "cubin", "ltoir")},
+    each={"kind": FEW},
     needs=need,
     profile=profile,
     fails="too-much-shared-memory",
-    isolated=True,
 )
 def too_much_shared(stage, kind):
     """Two units that together have more static shared memory than a block may (48 KiB)."""
@@ -361,11 +361,10 @@ def too_much_shared(stage, kind):
 
 
 @scenario(
-    each={"kind": ("ptx", "cubin", "ltoir")},
+    each={"kind": FEW},
     needs=need,
     profile=profile,
     fails="too-much-constant-memory",
-    isolated=True,
 )
 def too_much_constant(stage, kind):
     """Two units that together have more constant memory than there is (64 KiB)."""

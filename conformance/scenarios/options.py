@@ -128,15 +128,14 @@ def launch_bounds(stage, bounds):
     stage.launch(kernel, reference, a)
 
 
-# Isolated: see bad_input.py on what some linkers do in a process in which they have refused an input.
-@scenario(each={"kind": ("ptx", "cubin")}, fails="callee-with-more-registers", isolated=True)
+@scenario(each={"kind": ("ptx", "cubin")}, fails="callee-with-more-registers")
 def launch_bounds_too_tight(stage, kind):
     """Launch bounds that leave fewer registers than a function needs which is compiled apart from them."""
     kernel, a, reference = _hungry(stage, kind, "eager", launch_bounds=1024)
     stage.launch(kernel, reference, a)
 
 
-@scenario(cases="C18", each={"kind": ("cubin", "fatbin")}, fails="callee-with-more-registers", isolated=True)
+@scenario(cases="C18", each={"kind": ("cubin", "fatbin")}, fails="callee-with-more-registers")
 def max_registers_of_assembled(stage, kind):
     """A limit on registers that is below what a function was assembled with."""
     kernel, a, reference = _hungry(stage, kind, "eager", max_registers=32)
@@ -339,11 +338,11 @@ def _lto_profile(lto: bool, **_) -> str:
     return "extended" if lto else "core"
 
 
-@scenario(cases="C13", each={"target": TARGETS, "lto": (False, True)}, needs=_lto_needs, profile=_lto_profile)
-def other_target(stage, target, lto):
+@scenario(cases="C13", each={"target": TARGETS})
+def other_target(stage, target):
     """A linker for another compute capability than the device's compiles CUDA C++ for that one."""
     target = TARGETS[target]
-    one = linker(stage, cc=target, lto=lto)
+    one = linker(stage, cc=target)
     one.add_file_guess_ext(str(stage.broken("mark.cu")))
     one.complete()
     facts, number = stage.image(), "".join(map(str, target))
@@ -351,6 +350,7 @@ def other_target(stage, target, lto):
     stage.check(f"compiled_for_{number}0" in facts["globals"], f"it was {', '.join(facts['globals'])}")
 
 
+# Isolated: some linkers miss what is undefined in a process in which they have refused an input.
 @scenario(
     cases="C17",
     each={"lto": (False, True)},
