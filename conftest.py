@@ -9,7 +9,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("conformance", "what `nox -s ENVIRONMENT` gives to the suite")
     group.addoption("--cell", help="JSON file that describes the environment and release")
     group.addoption("--scenario", action="append", default=[], help="run this scenario only")
-    group.addoption("--repeat", type=int, default=3, help="how often a scenario about stability runs")
+    group.addoption("--repeat", type=int, default=2, help="how often a scenario about stability runs")
     group.addoption("--seconds", type=float, default=60, help="a scenario that takes longer hangs")
     group.addoption("--resume", default="", help="go on after a process that died: what it took, as JSON")
 

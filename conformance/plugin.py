@@ -7,6 +7,7 @@ One process writes the records: pytest's own, or under xdist its controller. Who
 from __future__ import annotations
 
 import faulthandler
+import gc
 import json
 import time
 import traceback
@@ -78,6 +79,7 @@ class Suite:
                 self._open_records()
             if not self.deadly:
                 self._examine()
+        _collect_less()
         self.done = {o["scenario"] for o in self.observations}
 
     def _open_records(self) -> None:
@@ -278,6 +280,15 @@ class Suite:
             terminalreporter.section("conformance")
             for line in summarise(self.cell, self.observations):
                 terminalreporter.write_line(line)
+
+
+def _collect_less() -> None:
+    """Keep the collector from going through all that numba holds whenever a compilation made garbage.
+
+    It costs a tenth of the run otherwise; a scenario that needs a collection asks for one.
+    """
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
 
 
 def _scenario_of(node: str) -> str:

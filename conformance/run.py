@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -91,15 +92,24 @@ def _run_release(m, environment, release, python, options, rest) -> bool:
     variables = cells.process_environment(cell)
     print(f"{environment.name} @ {release.version}: ready after {time.monotonic() - start:.1f} s", flush=True)
     arguments = [a for s in options.scenario for a in ("--scenario", s)]
-    arguments += ["--seconds", str(options.seconds), *rest]
+    arguments += ["--seconds", str(options.seconds), *_processes(options, rest), *rest]
     return _pytest(interpreter, cell, variables, arguments, options.seconds) != 0
 
 
 def _results(options, environment: Environment, release: Release, rest: list[str]) -> Path:
     """The record file; a run of some scenarios does not replace the record of all."""
-    part = options.scenario or any(a.startswith(_SELECTING) for a in rest)
-    name = f"{release.version}.{'partial.' if part else ''}jsonl"
+    name = f"{release.version}.{'partial.' if _is_part(options, rest) else ''}jsonl"
     return options.results.resolve() / environment.name / name
+
+
+def _is_part(options, rest: list[str]) -> bool:
+    return bool(options.scenario or any(a.startswith(_SELECTING) for a in rest))
+
+
+def _processes(options, rest: list[str]) -> list[str]:
+    """Two processes for a whole catalogue, where nobody says how many; some scenarios do not repay a second."""
+    said = any(a.startswith(("-n", "--numprocesses")) for a in rest)
+    return [] if said or _is_part(options, rest) or os.cpu_count() == 1 else ["-n", "2"]
 
 
 def _pytest(

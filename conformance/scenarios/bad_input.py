@@ -183,6 +183,7 @@ def _with_version(ptx: bytes, version: str) -> bytes:
     needs=lambda form: need("ptx", form),
     fails="ptx-too-new",
     repeats=True,
+    isolated=True,  # see `undefined_after_refused`
 )
 def newer_version(stage, form):
     """PTX of a version that no release knows."""
