@@ -356,7 +356,7 @@ def _two_big_units(stage, name, kind) -> None:
     fails="too-much-shared-memory",
 )
 def too_much_shared(stage, kind):
-    """Two units that together have more static shared memory than a block may (48 KiB)."""
+    """Two units that together have more static shared memory than a block of any device may (227 KiB)."""
     _two_big_units(stage, "big_shared", kind)
 
 
