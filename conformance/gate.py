@@ -102,7 +102,7 @@ def _replacement(m: Matrices, linker: str, environment: Environment) -> Environm
 
 def _judge(m: Matrices, pair: Pair, results: Path) -> list[Finding]:
     sides = [(pair.old, pair.old_release), (pair.new, pair.new_release)]
-    runs, findings = [], []
+    runs, findings = [], _untold(m, pair)
     for environment, release in sides:
         run, lacks = _evidence(m, pair, environment, release, results)
         runs.append(run)
@@ -111,6 +111,19 @@ def _judge(m: Matrices, pair: Pair, results: Path) -> list[Finding]:
         findings += _same_device(pair, *runs)
         findings += _scenarios(pair, *runs)
     return findings
+
+
+def _untold(m: Matrices, pair: Pair) -> list[Finding]:
+    """Settings of the old environment's users that the new release ignores without telling them.
+
+    The decision table knows: what the rules ask for, and in whose place the release puts something else.
+    """
+    configuration = m.configuration({**pair.old.axes, "cuda": pair.new.axes["cuda"]})
+    meant, release = m.meant(configuration), pair.new_release
+    agreed = m.rule(configuration, release)
+    ignored = [d for d in m.selection_deviations if d.instead and m.covers(d, meant, release)]
+    untold = [d for d in ignored if m.rule(configuration, release, d.instead).warnings != agreed.warnings]
+    return [Finding("blocks", pair.name, "settings", f"{d.reason} ({d.upstream})") for d in untold]
 
 
 def _evidence(m: Matrices, pair: Pair, environment: Environment, release: str, results: Path):
@@ -195,10 +208,13 @@ def _accept(findings: list[Finding], accepted: list[Accepted], found_pairs: list
 
 
 def _split(finding: Finding, accepted: list[Accepted], used: set[int], found_pairs: list[Pair]) -> list[Finding]:
-    """A finding in two: the scenarios for which it is accepted, and the rest."""
+    """A finding in two: the scenarios for which it is accepted, and the rest.
+
+    What concerns no single scenario (a setting) is accepted by an entry for all of them, `*`.
+    """
     if finding.weight != "blocks":
         return [finding]
-    left, parts = list(finding.scenarios), []
+    left, parts = finding.scenarios or [""], []
     for i, entry in enumerate(accepted):
         if entry.kind != finding.kind or not re.search(entry.text, finding.text):
             continue
@@ -210,10 +226,11 @@ def _split(finding: Finding, accepted: list[Accepted], used: set[int], found_pai
         expired = entry.until and not within(release, f"<{entry.until}")
         reason = f"accepted until {entry.until}, which has come" if expired else f"{entry.reason} ({entry.link})"
         weight = "blocks" if expired else "accepted"
-        parts.append(Finding(weight, finding.cell, finding.kind, f"{finding.text} -- {reason}", taken))
+        text = f"{finding.text} -- {reason}"
+        parts.append(Finding(weight, finding.cell, finding.kind, text, list(filter(None, taken))))
         left = [s for s in left if s not in taken]
     if left:
-        parts.append(Finding("blocks", finding.cell, finding.kind, finding.text, left))
+        parts.append(Finding("blocks", finding.cell, finding.kind, finding.text, list(filter(None, left))))
     return parts
 
 

@@ -23,8 +23,11 @@ def fill(folder, linker="ctypes", new=None, old=None, **new_changes) -> None:
         write(folder, pair.new.name, pair.new_release, new or [value(), error()], **new_changes)
 
 
-def decide(folder, linker="ctypes", accepted=(), strict=False) -> tuple[str, list[gate.Finding]]:
-    m = dataclasses.replace(matrices.load(), accepted=list(accepted))
+def decide(folder, linker="ctypes", accepted=(), strict=False, ignored=()) -> tuple[str, list[gate.Finding]]:
+    """The gate's decision, where releases tell users of every setting that is not in `ignored`."""
+    m = matrices.load()
+    known = [d for d in m.selection_deviations if d.upstream.endswith(tuple(ignored))]
+    m = dataclasses.replace(m, accepted=list(accepted), selection_deviations=known)
     _, findings = gate.gate(m, linker, folder, strict)
     return gate.verdict(findings), findings
 
@@ -33,6 +36,24 @@ def decide(folder, linker="ctypes", accepted=(), strict=False) -> tuple[str, lis
 def test_a_linker_that_is_matched_everywhere_is_removable(tmp_path, linker):
     fill(tmp_path, linker)
     assert decide(tmp_path, linker) == ("removable", [])
+
+
+@pytest.mark.parametrize(
+    ("linker", "setting"), [("ctypes", "NUMBA_CUDA_USE_NVIDIA_BINDING"), ("pynvjitlink", "NUMBA_CUDA_ENABLE_PYNVJITLINK")]
+)
+def test_a_setting_that_is_ignored_in_silence_blocks(tmp_path, linker, setting):
+    fill(tmp_path, linker)
+    verdict, findings = decide(tmp_path, linker, ignored=["/479"])
+    assert verdict == "blocked"
+    assert {f.kind for f in findings} == {"settings"} and setting in findings[-1].text
+
+
+def test_an_ignored_setting_can_be_accepted(tmp_path):
+    fill(tmp_path)
+    accepted = Accepted("ctypes", "*", "settings", "NVIDIA_BINDING", "decided", "https://example.invalid/1")
+    verdict, findings = decide(tmp_path, accepted=[accepted], ignored=["/479"])
+    assert verdict == "removable"
+    assert {f.weight for f in findings} == {"accepted"} and "decided" in findings[0].text
 
 
 @pytest.mark.parametrize(
@@ -143,7 +164,9 @@ class TestAccepted:
         assert verdict == "removable" or any("which has come" in f.text for f in findings)
 
 
-def test_the_exit_code_is_the_verdict(tmp_path, capsys):
+def test_the_exit_code_is_the_verdict(tmp_path, capsys, monkeypatch):
+    telling = dataclasses.replace(matrices.load(), selection_deviations=[])
+    monkeypatch.setattr(matrices, "load", lambda: telling)
     assert gate.main(["--remove", "ctypes", "--results", str(tmp_path)]) == 2
     fill(tmp_path, new=[value(status="differs", reason="wrong"), error()])
     assert gate.main(["--remove", "ctypes", "--results", str(tmp_path)]) == 1
