@@ -148,9 +148,9 @@ def test_an_edited_line_is_told_and_ends_the_reading(path, line):
 @pytest.mark.parametrize("number, text", [(1, ""), (2, '{"kind": "observation"}\n'), (2, "{line}{line}")])
 def test_an_observation_that_was_edited_or_left_out_is_told(path, number, text):
     written(path, ONE, TWO)
-    lines = path.read_text().splitlines(keepends=True)
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     lines[number] = text.replace("{line}", lines[number])
-    path.write_text("".join(lines))
+    path.write_text("".join(lines), encoding="utf-8")
     run = read(path)
     assert (run.fault, run.complete) == ("the footer counts other observations; the file was edited", False)
 
@@ -158,7 +158,7 @@ def test_an_observation_that_was_edited_or_left_out_is_told(path, number, text):
 @pytest.mark.parametrize("schema", [SCHEMA + 1, 0, None, "1"])
 def test_another_schema_is_told(path, schema):
     written(path, ONE)
-    path.write_text(path.read_text().replace(f'"schema": {SCHEMA}', f'"schema": {json.dumps(schema)}'))
+    path.write_text(path.read_text(encoding="utf-8").replace(f'"schema": {SCHEMA}', f'"schema": {json.dumps(schema)}'))
     run = read(path)
     assert (run.complete, run.fault) == (
         False,

@@ -88,7 +88,7 @@ def _run(cell: Cell, scenarios, *arguments: str, vice: str = "", interpreter=sys
     chosen = [argument for scenario in scenarios for argument in ("--scenario", scenario)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CONFORMANCE_CACHE", str(Path(cell.fixtures).parent / "cache"))
-        code = run._pytest(interpreter, cell, variables, [*chosen, "--seconds", "2", *arguments], 2)
+        code = run._pytest(interpreter, cell, variables, [*chosen, "--seconds", "2", "--repeat", "3", *arguments], 2)
     record = read(results)
     found = {one["scenario"]: one for one in record.observations}
     assert len(found) == len(record.observations), "something is recorded twice"
