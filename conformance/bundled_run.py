@@ -114,7 +114,9 @@ def run_cells(cells: list[list[str]], folder: Path, results: Path, jobs: int, re
         variables = {**os.environ, "CONFORMANCE_CACHE": str(folder / "cache")}
         if devices > 1:
             variables["CUDA_VISIBLE_DEVICES"] = str(number % devices)
-        command = [harness, "-m", "conformance.run", environment, "--release", release, "--results", results, *rest]
+        command = [harness, "-m", "conformance.run", environment, "--release", release, "--results", results]
+        # The cells run side by side already.
+        command += ["-n", "0", *rest]
         start = time.monotonic()
         with (logs / f"{environment}@{release}.log").open("w") as log:
             code = subprocess.run(command, cwd=folder / "suite", env=variables, stdout=log, stderr=log).returncode
