@@ -12,13 +12,14 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 from conformance import cells, environments, matrices
 from conformance.errors import SuiteError
 from conformance.model import Cell, Environment, Release
-from conformance.paths import RESULTS, ROOT, cache
+from conformance.paths import RESULTS, ROOT
 from conformance.records import read
 
 # pytest's exit codes for which it has said why itself: interrupted, internal error, usage error.
@@ -91,8 +92,9 @@ def _run_release(m, environment, release, python, options, rest) -> bool:
     )
     variables = cells.process_environment(cell)
     print(f"{environment.name} @ {release.version}: ready after {time.monotonic() - start:.1f} s", flush=True)
-    arguments = [a for s in options.scenario for a in ("--scenario", s)]
-    arguments += ["--seconds", str(options.seconds), *_processes(options, rest), *rest]
+    # Always with `=`: before pytest knows the suite's options it takes words that follow them for test files.
+    arguments = [f"--scenario={s}" for s in options.scenario]
+    arguments += [f"--seconds={options.seconds:g}", *_processes(options, rest), *rest]
     return _pytest(interpreter, cell, variables, arguments, options.seconds) != 0
 
 
@@ -116,15 +118,28 @@ def _pytest(
     interpreter: Path, cell: Cell, variables: dict[str, str], arguments: list[str], seconds: float
 ) -> int:
     """Run pytest until it comes to its end; a process that dies costs the scenario in flight only."""
-    description = cache("cells", f"{cell.environment.name}-{cell.release}.json")
-    description.parent.mkdir(parents=True, exist_ok=True)
-    description.write_text(json.dumps(cell.to_json()))
+    with tempfile.NamedTemporaryFile("w", prefix="cell-", suffix=".json") as description:
+        json.dump(cell.to_json(), description)
+        description.flush()
+        code = _until_the_end(interpreter, cell, variables, [f"--cell={description.name}", *arguments], seconds)
+    if code < 0:
+        print(f"pytest was {_cause_of_death(code)} outside of any scenario", flush=True)
+    if code not in _GIVEN_UP and not read(Path(cell.results)).complete:
+        print(f"{cell.results} has no footer: the run did not finish (exit code {code})", flush=True)
+        return code or 1
+    return code
+
+
+def _until_the_end(
+    interpreter: Path, cell: Cell, variables: dict[str, str], arguments: list[str], seconds: float
+) -> int:
+    """pytest's exit code, once no scenario takes the process with it any more."""
     in_flight = Path(cell.results + ".in-flight")
     _forget(in_flight)
     command = [
         interpreter, "-m", "pytest", "conformance/test_scenarios.py", "-p", "no:cacheprovider",
         # The suite's own summary says what is wrong, and how to see it again.
-        "--quiet", "--no-header", "--tb=no", "-rN", "--cell", description,
+        "--quiet", "--no-header", "--tb=no", "-rN",
         # xdist gives up after four dead workers for each one, and leaves the rest out.
         "--max-worker-restart", "100", *arguments,
     ]  # fmt: skip
@@ -136,12 +151,7 @@ def _pytest(
         if not lost or lost["scenario"] in taken:  # twice: the record cannot be gone on with
             break
         taken.add(lost["scenario"])
-        resume = ["--resume", json.dumps(lost)]
-    if code < 0:
-        print(f"pytest was {_cause_of_death(code)} outside of any scenario", flush=True)
-    if code not in _GIVEN_UP and not read(Path(cell.results)).complete:
-        print(f"{cell.results} has no footer: the run did not finish (exit code {code})", flush=True)
-        return code or 1
+        resume = [f"--resume={json.dumps(lost)}"]
     return code
 
 

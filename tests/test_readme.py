@@ -55,7 +55,7 @@ def test_command(command, copy, variables):
         # These very tests: that they are found is all that can be asked of them here.
         variables = variables | {"PYTEST_ADDOPTS": "--collect-only --quiet --no-summary"}
     done = subprocess.run(
-        ["bash", "-c", command], cwd=copy, env=variables, capture_output=True, text=True, timeout=1200
+        ["bash", "-c", command], cwd=copy, env=variables, capture_output=True, encoding="utf-8", timeout=1200
     )
     # What compare and gate find is not for this test to say: that they say it is.
     answers = (0, 1) if re.search(r"-s (compare|gate)", command) else (0,)
