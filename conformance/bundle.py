@@ -62,7 +62,7 @@ def members(m: matrices.Matrices, chosen: list[Environment], python: Path) -> It
     for folder in dict.fromkeys(wanted):
         yield from _files(cache(folder), f"cache/{folder}")
     listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, encoding="utf-8", errors="replace", check=True
     )
     for name in sorted(listed.stdout.splitlines()):
         if (ROOT / name).is_file():

@@ -182,8 +182,9 @@ def toolchain_folder(environment: Environment) -> Path:
 def process_environment(cell: Cell) -> dict[str, str]:
     """The environment variables of a cell's processes: the caller's, cleaned, and the cell's settings."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(_FOREIGN)}
-    # The order of a kernel's inputs follows the hashes of their paths: one seed, one order.
-    clean |= {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0", **cell.environment.settings}
+    # The order of a kernel's inputs follows the hashes of their paths: one seed, one order. And one
+    # encoding, whatever the caller's locale, so that a file's name or text is the same everywhere.
+    clean |= {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0", "PYTHONUTF8": "1", **cell.environment.settings}
     if cell.driver.kind == "recording":
         folder = recording.build(cache("driver"))
         nvjitlink = find_library(toolchain_folder(cell.environment), "libnvJitLink.so.*")

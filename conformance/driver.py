@@ -69,7 +69,7 @@ def _compiler() -> str:
 
 def _key(compiler: str, sources: Path) -> str:
     """What the library follows from: the sources, the flags and the compiler."""
-    said = subprocess.run([compiler, "--version"], capture_output=True, text=True).stdout
+    said = subprocess.run([compiler, "--version"], capture_output=True, encoding="utf-8", errors="replace").stdout
     whole = hashlib.sha256("\n".join([compiler, said, *_FLAGS]).encode())
     for path in sorted(sources.glob("*.[ch]")):
         whole.update(path.name.encode() + path.read_bytes())
@@ -80,7 +80,7 @@ def _compile(compiler: str, sources: Path, folder: Path) -> None:
     """Compile into place at once, so that nobody ever loads half a library."""
     unfinished = folder / f"{_LIBRARY}.{os.getpid()}"
     command = [compiler, *_FLAGS, "-o", str(unfinished), *map(str, sorted(sources.glob("*.c")))]
-    done = subprocess.run([*command, "-ldl", "-lpthread"], capture_output=True, text=True)
+    done = subprocess.run([*command, "-ldl", "-lpthread"], capture_output=True, encoding="utf-8", errors="replace")
     if done.returncode:
         raise SuiteError(f"the recording driver does not compile with {compiler}:\n{done.stderr.strip()}")
     unfinished.rename(folder / _LIBRARY)

@@ -84,7 +84,8 @@ def _uv(*arguments: str, doing: str) -> None:
     done = subprocess.run(
         [_uv_program(), *arguments],
         capture_output=True,
-        text=True,
+        encoding="utf-8",
+        errors="replace",
         # An interpreter that is not there is an error to mend, not a download to begin.
         env={**os.environ, "UV_PYTHON_DOWNLOADS": "never", "VIRTUAL_ENV": ""},
     )
@@ -118,7 +119,7 @@ def interpreter_version(python: Path) -> str:
     """`3.12` for an interpreter; raises SuiteError where it does not run."""
     question = "import sys; print('%d.%d' % sys.version_info[:2])"
     try:
-        done = subprocess.run([python, "-c", question], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([python, "-c", question], capture_output=True, encoding="utf-8", errors="replace", timeout=60)
     except OSError as error:
         raise SuiteError(f"{python} does not run ({error.strerror})") from error
     if done.returncode:
@@ -149,7 +150,8 @@ def _find_python(version: str) -> Path | None:
     done = subprocess.run(
         [_uv_program(), "python", "find", "--no-python-downloads", version],
         capture_output=True,
-        text=True,
+        encoding="utf-8",
+        errors="replace",
     )
     candidates = [done.stdout.strip(), shutil.which(f"python{version}")]
     for candidate in filter(None, candidates):

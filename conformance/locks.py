@@ -53,7 +53,7 @@ def make(name: str, packages: list[str], constraints: list[str]) -> None:
         ]  # fmt: skip
         if name == "harness":
             command[command.index("3.10")] = "3.11"
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace")
     if done.returncode:
         raise SuiteError(f"{name} cannot be locked: {' '.join(done.stderr.split())[:800]}")
 

@@ -15,7 +15,9 @@ def main(argv: list[str] | None = None) -> int:
     """Run pytest on tests/ with the arguments given; the exit code is pytest's."""
     python = environments.environment(LOCKS / "harness.txt", Path(sys.executable))
     command = [python, "-m", "pytest", *(argv or [])]
-    return subprocess.run(command, cwd=ROOT, env={**os.environ, **_toolchains()}).returncode
+    # Tests read and write UTF-8, whatever the caller's locale.
+    variables = {**os.environ, "PYTHONUTF8": "1", **_toolchains()}
+    return subprocess.run(command, cwd=ROOT, env=variables).returncode
 
 
 def _toolchains() -> dict[str, str]:

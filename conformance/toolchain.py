@@ -253,6 +253,6 @@ def _run(command: list[str], folder: Path, text: str = "") -> None:
     # Run in the folder: no path then ends up in a product, nor needs quoting in the assembly.
     if shutil.which(command[0]) is None:
         raise SuiteError(f"`{command[0]}` is not on PATH: install GNU binutils (it comes with gcc)")
-    done = subprocess.run(command, cwd=folder, input=text, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=folder, input=text, capture_output=True, encoding="utf-8", errors="replace")
     if done.returncode:
         raise SuiteError(f"`{' '.join(command)}` failed:\n{done.stderr.strip()}")
