@@ -15,7 +15,7 @@ from conformance.paths import ROOT, cache
 
 COMMANDS = [
     line
-    for block in re.findall(r"```console\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    for block in re.findall(r"```console\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S)
     for line in block.splitlines()
 ]
 
