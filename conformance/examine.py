@@ -98,7 +98,8 @@ def header(cell: Cell) -> dict:
     """The facts of a record's header."""
     return {
         "environment": cell.environment.name,
-        "release": cell.release,
+        "release": cell.subject,
+        **({"candidate": cell.candidate} if cell.candidate else {}),
         "driver": {"kind": cell.driver.kind, "version": cell.driver.version},
         "device": cell.driver.device,
         "compute_capability": cell.driver.compute_capability,

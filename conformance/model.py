@@ -333,7 +333,8 @@ class Cell:
     lack of a feature, in the order of failures.toml; linker_classes: every linker's class name;
     lock: the lock's name and hash; source: the suite's git revision; suite: digest of what an
     observation follows from in the suite (scenarios, device code, what observes); fixtures and results: paths;
-    notes: what was done to make this driver serve this release, for the record.
+    notes: what was done to make this driver serve this release, for the record; candidate: what runs in the
+    release's place, for the record (`candidate.py`); words: the options that give it.
     """
 
     environment: Environment
@@ -350,11 +351,18 @@ class Cell:
     fixtures: str
     results: str
     notes: list[str] = field(default_factory=list)
+    candidate: Optional[dict] = None
+    words: str = ""
+
+    @property
+    def subject(self) -> str:
+        """What runs: the release, or the candidate's name."""
+        return self.candidate["name"] if self.candidate else self.release
 
     def reproduce(self, scenario: str) -> str:
         """The one command that runs a scenario in this cell again."""
         return (
-            f"nox -s {self.environment.name} -- --release {self.release} "
+            f"nox -s {self.environment.name} -- --release {self.release} {self.words}{' ' * bool(self.words)}"
             f"--driver {self.driver.kind} --scenario {scenario}"
         )
 

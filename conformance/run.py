@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from conformance import cells, environments, matrices
+from conformance import candidate, cells, environments, matrices
 from conformance.errors import SuiteError
 from conformance.model import Cell, Environment, Release
 from conformance.paths import RESULTS, ROOT
@@ -42,6 +42,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--seconds", type=float, default=60, help="a scenario that takes longer hangs (default: 60)")
     p.add_argument("--python", default="", help="the Python version to use, e.g. 3.12")
     p.add_argument("--results", type=Path, default=RESULTS, help="where records go (default: results/)")
+    candidate.add_options(p)
     return p  # fmt: skip
 
 
@@ -51,12 +52,16 @@ def main(argv: list[str] | None = None) -> int:
     _check_platform()
     m = matrices.load()
     environment = m.environment(options.environment)
-    releases = _releases(m, environment, options.release)
     python = environments.choose_python(m.common.python, options.python)
+    asked = candidate.asked(options)
+    parts = [candidate.find(one, python) for one in asked]
+    releases = _releases(m, environment, _expected_as(m, parts, options.release))
     failed = []
     for release in releases:
-        if _run_release(m, environment, release, python, options, rest):
-            failed.append(release.version)
+        words = " ".join(one.words for one in asked)
+        subject = candidate.settle(m, environment, release, parts, words, python) if parts else None
+        if _run_release(m, environment, release, python, options, rest, subject):
+            failed.append(subject.name if subject else release.version)
     if failed:
         print(f"{environment.name}: not as expected in {', '.join(failed)}", flush=True)
     return 1 if failed else 0
@@ -65,6 +70,12 @@ def main(argv: list[str] | None = None) -> int:
 def _check_platform() -> None:
     if sys.platform != "linux":
         raise SuiteError("environments are built on Linux only; records can be read anywhere")
+
+
+def _expected_as(m: matrices.Matrices, parts: list[candidate.Part], wanted: list[str]) -> list[str]:
+    """The releases that were asked for, or the one that a candidate's numba-cuda descends from."""
+    base = None if wanted else candidate.base(m, parts)
+    return [base.version] if base else wanted
 
 
 def _releases(m: matrices.Matrices, environment: Environment, wanted: list[str]) -> list[Release]:
@@ -81,26 +92,28 @@ def _releases(m: matrices.Matrices, environment: Environment, wanted: list[str])
     return chosen or m.releases_of(environment)
 
 
-def _run_release(m, environment, release, python, options, rest) -> bool:
-    """Build and run one cell; whether it failed."""
+def _run_release(m, environment, release, python, options, rest, subject=None) -> bool:
+    """Build and run one cell, or a candidate in a release's place; whether it failed."""
     start = time.monotonic()
-    interpreter = environments.environment(m.lock(environment, release), python)
+    interpreter = environments.environment(subject.lock if subject else m.lock(environment, release), python)
     driver = cells.choose_driver(options.driver, environment, interpreter)
-    cell = cells.describe(m, environment, release, driver, _results(options, environment, release, rest))
+    name = subject.name if subject else release.version
+    cell = cells.describe(m, environment, release, driver, _results(options, environment, name, rest))
+    cell = candidate.place(cell, subject) if subject else cell
     cell = dataclasses.replace(
         cell, fixtures=str(cells.fixtures_for(environment, driver.compute_capability))
     )
     variables = cells.process_environment(cell)
-    print(f"{environment.name} @ {release.version}: ready after {time.monotonic() - start:.1f} s", flush=True)
+    print(f"{environment.name} @ {name}: ready after {time.monotonic() - start:.1f} s", flush=True)
     # Always with `=`: before pytest knows the suite's options it takes words that follow them for test files.
     arguments = [f"--scenario={s}" for s in options.scenario]
     arguments += [f"--seconds={options.seconds:g}", *_processes(options, rest), *rest]
     return _pytest(interpreter, cell, variables, arguments, options.seconds) != 0
 
 
-def _results(options, environment: Environment, release: Release, rest: list[str]) -> Path:
+def _results(options, environment: Environment, release: str, rest: list[str]) -> Path:
     """The record file; a run of some scenarios does not replace the record of all."""
-    name = f"{release.version}.{'partial.' if _is_part(options, rest) else ''}jsonl"
+    name = f"{release}.{'partial.' if _is_part(options, rest) else ''}jsonl"
     return options.results.resolve() / environment.name / name
 
 

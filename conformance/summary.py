@@ -10,7 +10,8 @@ from conformance.model import EVIDENCE, STATUSES, Cell
 def summarise(cell: Cell, observations: list[dict]) -> list[str]:
     """The summary's lines."""
     return [
-        f"{cell.environment.name} @ {cell.release}  ({cell.environment.title})",
+        f"{cell.environment.name} @ {cell.subject}  ({cell.environment.title})",
+        *_candidate(cell),
         f"linker    {_linkers(observations)}",
         f"driver    {_driver(cell)}",
         *_counts(observations),
@@ -18,6 +19,16 @@ def summarise(cell: Cell, observations: list[dict]) -> list[str]:
         *_wrong(cell, observations),
         f"records   {_shown(cell.results)}",
     ]
+
+
+def _candidate(cell: Cell) -> list[str]:
+    if not cell.candidate:
+        return []
+    changes = [f"{name} {' -> '.join(versions)}" for name, versions in cell.candidate["changed"].items()]
+    lines = [f"candidate expected to behave as {cell.release}; other packages: {', '.join(changes) or 'none'}"]
+    if any(part.get("dirty") for part in cell.candidate["packages"].values()):
+        lines.append("          of a checkout with changes that are not committed")
+    return lines
 
 
 def _linkers(observations: list[dict]) -> str:
