@@ -62,9 +62,14 @@ def _compare_scenario(result: Comparison, scenario: str, mine: dict, yours: dict
     found = differences(mine, yours)
     result.found += [(scenario, difference) for difference in found]
     result.same += not found
-    times = [sum(o["milliseconds"].get(p, 0) for p in _PHASES) for o in (mine, yours)]
-    if all(times) and mine["image"] and yours["image"]:
-        result.times.append((times[0], times[1]))
+    times = (link_time(mine), link_time(yours))
+    if all(times):
+        result.times.append(times)
+
+
+def link_time(observation: dict) -> float:
+    """Milliseconds from a linker's construction to its image; 0 where no image was linked or no time is known."""
+    return sum(observation["milliseconds"].get(p, 0) for p in _PHASES) if observation["image"] else 0
 
 
 def _remarks(name: str, run: Run) -> list[str]:

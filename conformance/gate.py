@@ -136,6 +136,11 @@ def _evidence(m: Matrices, pair: Pair, environment: Environment, release: str, r
     if path is None:
         return None, [missing("was never run")]
     run = read(path)
+    return run, [missing(text) for text in unfit(m, environment, release, run)]
+
+
+def unfit(m: Matrices, environment: Environment, release: str, run: Run) -> list[str]:
+    """Why a record is no evidence of what an environment does at a release today; empty where it is."""
     lock = environments.digest(m.lock(environment, m.release(release)))
     faults = {
         f"is damaged: {run.fault}": bool(run.fault),
@@ -144,7 +149,7 @@ def _evidence(m: Matrices, pair: Pair, environment: Environment, release: str, r
         "is stale: its packages are of another lock": not str(run.header.get("lock")).endswith(f"@{lock}"),
         "is stale: it was recorded with other scenarios": run.header.get("suite") != cells.suite_digest(),
     }
-    return run, [missing(text) for text, holds in faults.items() if holds]
+    return [text for text, holds in faults.items() if holds]
 
 
 def _command(environment: str, release: str) -> str:
