@@ -138,7 +138,14 @@ def ask(
     m: Matrices, place: Place, configurations: list[Configuration], python: Path, separate: bool
 ) -> list[dict]:
     """The answers for configurations of one place, in their order."""
-    interpreter, variables, ltoir = _prepared(m, place, python)
+    return ask_in(m, prepared(m, place, python), configurations, separate)
+
+
+def ask_in(
+    m: Matrices, where: tuple[Path, dict[str, str], str], configurations: list[Configuration], separate: bool
+) -> list[dict]:
+    """The same where interpreter, variables and LTO-IR are at hand (`prepared`)."""
+    interpreter, variables, ltoir = where
     # One process imports for both values of `lto`, unless each shall have its own from the beginning.
     groups: dict[str, list[Configuration]] = {}
     for c in configurations:
@@ -153,7 +160,7 @@ def ask(
     return [answers[json.dumps(c)] for c in configurations]
 
 
-def _prepared(m: Matrices, place: Place, python: Path) -> tuple[Path, dict[str, str], str]:
+def prepared(m: Matrices, place: Place, python: Path) -> tuple[Path, dict[str, str], str]:
     """Interpreter, environment variables and an LTO-IR file for the processes of a place."""
     environment = place.environment(m)
     interpreter = environments.environment(m.lock(environment, m.release(place.release)), python)
@@ -224,7 +231,7 @@ def run(m: Matrices, releases: list[Release], python: Path, separate: bool, resu
 def _names(m: Matrices, release: Release, python: Path) -> dict[str, str]:
     """The names that a release's driver module has, with the NVIDIA binding."""
     usual = m.decisions.usual
-    interpreter, variables, _ = _prepared(m, place_of(usual, release.version), python)
+    interpreter, variables, _ = prepared(m, place_of(usual, release.version), python)
     [said] = _served(interpreter, variables, [question(m, usual, []) | {"names": True}])
     return said["names"]
 

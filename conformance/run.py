@@ -52,13 +52,15 @@ def main(argv: list[str] | None = None) -> int:
     _check_platform()
     m = matrices.load()
     environment = m.environment(options.environment)
-    python = environments.choose_python(m.common.python, options.python)
     asked = candidate.asked(options)
+    asked += candidate.for_python(m, options.python, asked)
+    newer = [options.python] if options.python in m.common.newer else []
+    python = environments.choose_python([*m.common.python, *newer], options.python)
     parts = [candidate.find(one, python) for one in asked]
     releases = _releases(m, environment, _expected_as(m, parts, options.release))
     failed = []
     for release in releases:
-        words = " ".join(one.words for one in asked)
+        words = candidate.words(asked, options.python)
         subject = candidate.settle(m, environment, release, parts, words, python) if parts else None
         if _run_release(m, environment, release, python, options, rest, subject):
             failed.append(subject.name if subject else release.version)
@@ -128,13 +130,17 @@ def _processes(options, rest: list[str]) -> list[str]:
 
 
 def _pytest(
-    interpreter: Path, cell: Cell, variables: dict[str, str], arguments: list[str], seconds: float
+    interpreter: Path, cell: Cell, variables: dict[str, str], arguments: list[str], seconds: float, output=None
 ) -> int:
-    """Run pytest until it comes to its end; a process that dies costs the scenario in flight only."""
+    """Run pytest until it comes to its end; a process that dies costs the scenario in flight only.
+
+    output: a file for what it says, instead of the terminal.
+    """
     with tempfile.NamedTemporaryFile("w", prefix="cell-", suffix=".json") as description:
         json.dump(cell.to_json(), description)
         description.flush()
-        code = _until_the_end(interpreter, cell, variables, [f"--cell={description.name}", *arguments], seconds)
+        arguments = [f"--cell={description.name}", *arguments]
+        code = _until_the_end(interpreter, cell, variables, arguments, seconds, output)
     if code < 0:
         print(f"pytest was {_cause_of_death(code)} outside of any scenario", flush=True)
     if code not in _GIVEN_UP and not read(Path(cell.results)).complete:
@@ -144,7 +150,7 @@ def _pytest(
 
 
 def _until_the_end(
-    interpreter: Path, cell: Cell, variables: dict[str, str], arguments: list[str], seconds: float
+    interpreter: Path, cell: Cell, variables: dict[str, str], arguments: list[str], seconds: float, output=None
 ) -> int:
     """pytest's exit code, once no scenario takes the process with it any more."""
     in_flight = Path(cell.results + ".in-flight")
@@ -159,7 +165,8 @@ def _until_the_end(
     resume: list[str] = []
     taken: set[str] = set()
     while True:
-        code = subprocess.run([*command, *resume], cwd=ROOT, env=variables).returncode
+        told = {"stdout": output, "stderr": output}
+        code = subprocess.run([*command, *resume], cwd=ROOT, env=variables, **told).returncode
         lost = _lost(code, in_flight, seconds)
         if not lost or lost["scenario"] in taken:  # twice: the record cannot be gone on with
             break
