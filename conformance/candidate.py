@@ -132,6 +132,19 @@ def asked(options: argparse.Namespace) -> list[Asked]:
     return found
 
 
+def for_python(m: Matrices, version: str, already: list[Asked]) -> list[Asked]:
+    """What takes the place of locked packages on a Python that no lock admits, unless the user says what does."""
+    newer = m.common.newer.get(version)
+    named = {a.package for a in already}
+    lines = map(Requirement, newer.packages) if newer else []
+    return [Asked(canonicalize_name(r.name), str(r.specifier)) for r in lines if canonicalize_name(r.name) not in named]
+
+
+def words(asked_for: list[Asked], python: str = "") -> str:
+    """The options that give the same again."""
+    return " ".join([*(one.words for one in asked_for), *([f"--python {python}"] if python else [])])
+
+
 def _package_of(text: str) -> str:
     if text.endswith(".whl"):
         return _wheel_facts(Path(text))[0]

@@ -29,10 +29,14 @@ def _releases(m: matrices.Matrices, environment) -> str:
 def main(argv: list[str] | None = None) -> int:
     """Print the table."""
     argparse.ArgumentParser(prog="nox -s environments --", description=__doc__.split("\n")[0]).parse_args(argv)
-    table = rows(matrices.load())
+    m = matrices.load()
+    table = rows(m)
     width = max(len(name) for name, _ in table)
     for name, what in table:
         print(f"{name:<{width}}  {what}")
+    print(f"\nPython {' '.join(m.common.python)} everywhere")
+    for version, newer in m.common.newer.items():
+        print(f"Python {version} with {', '.join(newer.packages)} at {' '.join(newer.releases)} ({newer.reason})")
     return 0
 
 

@@ -146,6 +146,12 @@ def choose_python(admitted: list[str], wanted: str = "") -> Path:
     )
 
 
+def _of_pyenv(version: str) -> list[str]:
+    """The interpreters that pyenv has installed: its shims on PATH answer for the chosen ones only."""
+    root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    return [str(p) for p in sorted(root.glob(f"versions/{version}.*/bin/python{version}"))]
+
+
 def _find_python(version: str) -> Path | None:
     done = subprocess.run(
         [_uv_program(), "python", "find", "--no-python-downloads", version],
@@ -153,7 +159,7 @@ def _find_python(version: str) -> Path | None:
         encoding="utf-8",
         errors="replace",
     )
-    candidates = [done.stdout.strip(), shutil.which(f"python{version}")]
+    candidates = [done.stdout.strip(), shutil.which(f"python{version}"), *_of_pyenv(version)]
     for candidate in filter(None, candidates):
         try:
             if interpreter_version(Path(candidate)) == version:

@@ -40,12 +40,22 @@ FOLDER = Path(__file__).resolve().parent.parent / "matrices"
 
 
 @record
+class Newer:
+    """A Python that no lock admits: the packages to take instead, and the releases that exist for it then."""
+
+    packages: list[str]
+    releases: list[str]
+    reason: str
+
+
+@record
 class Common:
     """What every environment gets, whatever its axes."""
 
     settings: dict[str, str]
     packages: list[str]
     python: list[str]
+    newer: dict[str, Newer] = field(default_factory=dict)
 
 
 @record
