@@ -1,6 +1,7 @@
 """May a linker be removed? (`nox -s gate -- --remove LINKER`)
 
     python -m conformance.gate --remove ctypes; echo $?
+    python -m conformance.gate --remove ctypes --candidate ../numba-cuda      run what is missing, with your own first
 
 Exit codes: 0 removable, 1 blocked, 2 not enough evidence.
 """
@@ -17,6 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from conformance import cells, environments, matrices
+from conformance.candidate import Candidate
 from conformance.differences import differences
 from conformance.errors import SuiteError
 from conformance.evidence import find
@@ -46,12 +48,21 @@ class Finding:
 
 @dataclass(frozen=True)
 class Pair:
-    """An environment that has the old linker, and the one that replaces it."""
+    """An environment that has the old linker, and the one that replaces it.
+
+    new_release: a release, or a candidate's name where `candidate` is there.
+    """
 
     old: Environment
     old_release: str
     new: Environment
     new_release: str
+    candidate: Candidate | None = None
+
+    @property
+    def known_release(self) -> str:
+        """The release whose rules hold for the new side."""
+        return self.candidate.base.version if self.candidate else self.new_release
 
     @property
     def name(self) -> str:
@@ -65,13 +76,18 @@ def verdict(findings: list[Finding]) -> str:
     return VERDICTS[1] if "blocks" in weights else VERDICTS[2] if "missing" in weights else VERDICTS[0]
 
 
-def gate(m: Matrices, linker: str, results: Path, strict: bool = False) -> tuple[list[Pair], list[Finding]]:
-    """Everything that speaks for or against removing a linker, from the records in a folder."""
+def gate(
+    m: Matrices, linker: str, results: Path, strict: bool = False, found_pairs: list[Pair] | None = None
+) -> tuple[list[Pair], list[Finding]]:
+    """Everything that speaks for or against removing a linker, from the records in a folder.
+
+    found_pairs: those to look at, where it is not all that the matrices have.
+    """
     if linker not in m.linkers:
         raise SuiteError(f"no linker is called {linker!r}; known: {', '.join(m.linkers)}")
     if not m.linkers[linker].replaced_by:
         raise SuiteError(f"{linker} is not to be removed: linkers.toml names nothing that replaces it")
-    found_pairs = pairs(m, linker)
+    found_pairs = pairs(m, linker) if found_pairs is None else found_pairs
     findings = [f for pair in found_pairs for f in _judge(m, pair, results)]
     accepted = [] if strict else [a for a in m.accepted if a.linker == linker]
     return found_pairs, _accept(findings, accepted, found_pairs)
@@ -119,7 +135,7 @@ def _untold(m: Matrices, pair: Pair) -> list[Finding]:
     The decision table knows: what the rules ask for, and in whose place the release puts something else.
     """
     configuration = m.configuration({**pair.old.axes, "cuda": pair.new.axes["cuda"]})
-    meant, release = m.meant(configuration), pair.new_release
+    meant, release = m.meant(configuration), pair.known_release
     agreed = m.rule(configuration, release)
     ignored = [d for d in m.selection_deviations if d.instead and m.covers(d, meant, release)]
     untold = [d for d in ignored if m.rule(configuration, release, d.instead).warnings != agreed.warnings]
@@ -130,18 +146,22 @@ def _evidence(m: Matrices, pair: Pair, environment: Environment, release: str, r
     """The records of one side, and what is wrong with them as evidence."""
     def missing(text: str) -> Finding:
         name = f"{environment.name}@{release}"
-        return Finding("missing", name, "records", text, command=_command(environment.name, release))
+        return Finding("missing", name, "records", text, command=_command(environment.name, release, subject))
+
+    subject = pair.candidate if release == pair.new_release else None
 
     path = find(environment.name, release, results)
     if path is None:
         return None, [missing("was never run")]
     run = read(path)
-    return run, [missing(text) for text in unfit(m, environment, release, run)]
+    return run, [missing(text) for text in unfit(m, environment, release, run, subject)]
 
 
-def unfit(m: Matrices, environment: Environment, release: str, run: Run) -> list[str]:
+def unfit(
+    m: Matrices, environment: Environment, release: str, run: Run, candidate: Candidate | None = None
+) -> list[str]:
     """Why a record is no evidence of what an environment does at a release today; empty where it is."""
-    lock = environments.digest(m.lock(environment, m.release(release)))
+    lock = environments.digest(candidate.lock if candidate else m.lock(environment, m.release(release)))
     faults = {
         f"is damaged: {run.fault}": bool(run.fault),
         "did not run to its end (no footer)": not run.complete and not run.fault,
@@ -152,8 +172,9 @@ def unfit(m: Matrices, environment: Environment, release: str, run: Run) -> list
     return [text for text, holds in faults.items() if holds]
 
 
-def _command(environment: str, release: str) -> str:
-    return f"nox -s {environment} -- --release {release} --driver device"
+def _command(environment: str, release: str, candidate: Candidate | None = None) -> str:
+    what = candidate.words if candidate else f"--release {release}"
+    return f"nox -s {environment} -- {what} --driver device"
 
 
 def _same_device(pair: Pair, old: Run, new: Run) -> list[Finding]:
@@ -161,7 +182,7 @@ def _same_device(pair: Pair, old: Run, new: Run) -> list[Finding]:
     if devices[0] == devices[1]:
         return []
     text = f"two kinds of device: {devices[0]} and {devices[1]}"
-    return [Finding("missing", pair.name, "device", text, command=_command(pair.new.name, pair.new_release))]
+    return [Finding("missing", pair.name, "device", text, command=_command(pair.new.name, pair.new_release, pair.candidate))]
 
 
 def _scenarios(pair: Pair, old: Run, new: Run) -> list[Finding]:
@@ -173,7 +194,7 @@ def _scenarios(pair: Pair, old: Run, new: Run) -> list[Finding]:
             for weight, kind, text in _against(mine, theirs.get(mine["scenario"])):
                 weight = weight if mine["profile"] == "core" else "note"
                 where[weight, kind, text].append(mine["scenario"])
-    command = _command(pair.new.name, pair.new_release)
+    command = _command(pair.new.name, pair.new_release, pair.candidate)
     return [
         Finding(weight, pair.name, kind, text, scenarios, command if weight == "missing" else "")
         for (weight, kind, text), scenarios in where.items()
@@ -227,7 +248,7 @@ def _split(finding: Finding, accepted: list[Accepted], used: set[int], found_pai
         if not taken:
             continue
         used.add(i)
-        release = next(p.new_release for p in found_pairs if p.name == finding.cell)
+        release = next(p.known_release for p in found_pairs if p.name == finding.cell)
         expired = entry.until and not within(release, f"<{entry.until}")
         reason = f"accepted until {entry.until}, which has come" if expired else f"{entry.reason} ({entry.link})"
         weight = "blocks" if expired else "accepted"
@@ -247,12 +268,13 @@ def as_text(linker: str, found_pairs: list[Pair], findings: list[Finding]) -> st
     lines = [f"{linker}: {verdict(findings)}", ""]
     lines += [f"  {pair.name}" for pair in found_pairs]
     for weight in ("blocks", "missing", "accepted", "note"):
-        for group in _same_words([f for f in findings if f.weight == weight]):
+        for group in same_words([f for f in findings if f.weight == weight]):
             lines += ["", f"{weight}: {group[0].kind}: {group[0].text}", *_where(group)]
     return "\n".join(lines)
 
 
-def _same_words(findings: list[Finding]) -> list[list[Finding]]:
+def same_words(findings: list[Finding]) -> list[list[Finding]]:
+    """Findings of the same words together."""
     groups: dict[tuple, list[Finding]] = defaultdict(list)
     for f in findings:
         groups[f.kind, f.text].append(f)
@@ -275,15 +297,27 @@ def as_json(linker: str, found_pairs: list[Pair], findings: list[Finding]) -> st
     return json.dumps({**document, "findings": [asdict(f) for f in findings]}, indent=1, ensure_ascii=False)
 
 
+def decide_from_records(m: Matrices, options: argparse.Namespace) -> tuple[list[Pair], list[Finding]]:
+    """The pairs and findings of what there is already, in the environments that were asked for."""
+    from conformance import candidate_gate
+
+    wanted = candidate_gate.chosen(m, pairs(m, options.remove), options.environment) if options.environment else None
+    return gate(m, options.remove, options.results, options.strict, wanted)
+
+
 def main(argv: list[str] | None = None) -> int:
     """Decide, print why, and say it with the exit code as well."""
+    from conformance import candidate_gate
+
     parser = argparse.ArgumentParser(prog="nox -s gate --", description=__doc__.split("\n")[0])
     parser.add_argument("--remove", required=True, metavar="LINKER")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of records (default: results/, and evidence/ for what it lacks)")
     parser.add_argument("--strict", action="store_true", help="take nothing as accepted")
     parser.add_argument("--format", choices=("text", "json"), default="text")
+    candidate_gate.add_options(parser)
     options = parser.parse_args(argv)
-    found_pairs, findings = gate(matrices.load(), options.remove, options.results, options.strict)
+    decide = candidate_gate.decide if options.candidate else decide_from_records
+    found_pairs, findings = decide(matrices.load(), options)
     render = as_json if options.format == "json" else as_text
     print(render(options.remove, found_pairs, findings))
     return VERDICTS.index(verdict(findings))
