@@ -67,5 +67,6 @@ add("history", "When a scenario's outcome changed from release to release", "his
 add("bundle", "Environments and tags in one folder for a machine without a network", "bundle")
 add("evidence", "Keep the records of a device in the repository", "evidence")
 add("emulation", "The recording driver's records against the kept ones of a device", "emulation")
+add("faults", "Does the suite catch planted faults, and those of released versions? (-- --list)", "catching")
 add("lock", "Resolve the lock files anew, or the named ones", "locks")
 add("tests", "The tests of the suite itself", "selftest")

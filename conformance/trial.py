@@ -1,0 +1,71 @@
+"""Short runs on the recording driver beside the records of a user's: some scenarios of a cell, some
+configurations of the decision table. What is observed is handed back, and nothing of it is kept.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from conformance import cells, decide, decisions, planted, run
+from conformance import driver as recording
+from conformance.decisions import Configuration
+from conformance.errors import SuiteError
+from conformance.matrices import Matrices
+from conformance.planted import Spot
+from conformance.records import read
+from conformance.toolchain import find_library
+
+# What is run here takes a tenth of it, unless something hangs.
+_SECONDS = 30
+
+
+def scenarios(
+    m: Matrices, spot: Spot, interpreter: Path, ids: list[str], folder: Path, driver: Path | None = None
+) -> dict[str, dict]:
+    """Run scenarios in an environment; what was observed, by id.
+
+    folder: for the records. driver: a folder with another `libcuda.so.1` than the recording driver's.
+    Raises SuiteError where the run does not come to its end.
+    """
+    chosen = cells.choose_driver("recording", spot.environment, interpreter)
+    cell = cells.describe(m, spot.environment, spot.release, chosen, folder / "records.jsonl")
+    fixtures = cells.fixtures_for(spot.environment, chosen.compute_capability)
+    cell = dataclasses.replace(cell, fixtures=str(fixtures))
+    variables = cells.process_environment(cell)
+    if driver:
+        variables |= recording.environment(
+            driver,
+            version=chosen.version,
+            compute_capability=chosen.compute_capability,
+            nvjitlink=find_library(cells.toolchain_folder(spot.environment), "libnvJitLink.so.*"),
+        )
+    arguments = [f"--seconds={_SECONDS}", *(f"--scenario={i}" for i in ids)]
+    with (folder / "output").open("w+", encoding="utf-8", errors="replace") as output:
+        code = run._pytest(interpreter, cell, variables, arguments, _SECONDS, output)
+        output.seek(0)
+        said = " ".join(output.read().split())[-600:] or "it said nothing"
+    records = read(Path(cell.results))
+    if not records.complete:
+        raise SuiteError(f"{spot.name}: the run did not finish (exit code {code}): {said}")
+    return {o["scenario"]: o for o in records.observations}
+
+
+def places(m: Matrices, spot: Spot, configurations: list[Configuration]) -> dict[decide.Place, list[Configuration]]:
+    """Where configurations of the decision table are asked; raises SuiteError for one without a rule."""
+    found: dict[decide.Place, list[Configuration]] = {}
+    for configuration in configurations:
+        m.rule(configuration, spot.release.version)
+        found.setdefault(decide.place_of(configuration, spot.release.version), []).append(configuration)
+    return found
+
+
+def table(m: Matrices, release: str, where: tuple, configurations: list[Configuration]) -> dict[str, dict]:
+    """Ask the decision table where `decide.prepared` says; status and reason, by the configuration's name."""
+    answers = decide.ask_in(m, where, configurations, False)
+    seen = {}
+    for configuration, answer in zip(configurations, answers, strict=True):
+        judged = decide.judge(m, configuration, release, answer)
+        name = f"{planted.SELECTION}/{decisions.title(m.decisions, configuration)}"
+        seen[name] = {"status": judged.status, "reason": judged.reason, "effective": judged.effective}
+    return seen
