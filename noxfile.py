@@ -1,5 +1,5 @@
 # /// script
-# dependencies = ["nox", "uv", "filelock", "packaging", "pydantic>=2"]
+# dependencies = ["nox", "uv", "filelock", "packaging", "pydantic>=2", "jinja2", "markdown-it-py"]
 # ///
 """One session for each environment, made from matrices/; then what reads the records.
 
@@ -65,6 +65,7 @@ add("compare", "Two environments, releases, linkers or result folders side by si
 add("gate", "May a linker be removed? (-- --remove LINKER)", "gate")
 add("history", "When a scenario's outcome changed from release to release", "history")
 add("bundle", "Environments and tags in one folder for a machine without a network", "bundle")
+add("report", "One page, a summary, JUnit, JSON and badges of what was recorded", "report.command")
 add("evidence", "Keep the records of a device in the repository", "evidence")
 add("emulation", "The recording driver's records against the kept ones of a device", "emulation")
 add("faults", "Does the suite catch planted faults, and those of released versions? (-- --list)", "catching")

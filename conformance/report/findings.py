@@ -43,7 +43,7 @@ class Unknown:
 
 @dataclass(frozen=True)
 class Page:
-    """A page of docs/findings, as HTML."""
+    """A page of docs/findings; title and body are HTML."""
 
     name: str
     title: str
@@ -108,7 +108,7 @@ def pages(folder: Path = PAGES) -> list[Page]:
             text = path.read_text(encoding="utf-8")
             title = text.partition("\n")[0].removeprefix("# ").strip()
             body = markdown.render(text.partition("\n")[2])
-            found.append(Page(path.stem, title, body))
+            found.append(Page(path.stem, markdown.renderInline(title), body))
     names = {p.name for p in found}
     return [Page(p.name, p.title, _within(p.body, names)) for p in found]
 
