@@ -28,6 +28,9 @@ MESSAGE = 600
 # Comparisons of two facts that a page may take; with more, facts of the images stay out of the side-by-side.
 COMPARISONS = 400_000
 
+# What the catalogue does not hold.
+_TITLES = {"environment/import-and-link": "The import of numba.cuda, and a link without external code."}
+
 
 @dataclass
 class Table:
@@ -78,8 +81,8 @@ class _Packer:
 
     def scenario(self, name: str) -> dict:
         known = catalogue().get(name)
-        title = known.title if known else "The import of numba.cuda, and a link without external code."
-        profile = known.profile if known else "core"
+        title = known.title if known else _TITLES.get(name, "")
+        profile = next(c.by_scenario[name]["profile"] for c in self.report.columns if name in c.by_scenario)
         return {"id": name, "family": name.split("/")[0], "title": title, "profile": profile}
 
     def column(self, c: Column) -> dict:
@@ -185,14 +188,14 @@ def _expected(expected: dict | None) -> str:
 
 
 def _image(image: dict | None) -> str:
-    """The facts of an image in a line."""
+    """The facts of an image in a line, without what is cosmetic."""
     if not image:
         return ""
     kernels = [
-        f"{name}: {k.get('registers')} registers, {k.get('shared')} shared, {k.get('local')} local, {k.get('code')} code"
+        f"{name}: {k.get('registers')} registers, {k.get('shared')} shared, {k.get('local')} local"
         for name, k in (image.get("kernels") or {}).items()
     ]
     flags = [word for key, word in (("line_info", "line info"), ("debug_info", "debug info")) if image.get(key)]
-    parts = [str(image.get("architecture")), f"{image.get('size')} bytes", *flags, *kernels[:4]]
+    parts = [str(image.get("architecture")), *flags, *kernels[:4]]
     parts += [f"undefined: {', '.join(image['undefined'][:4])}"] if image.get("undefined") else []
     return _cut("; ".join(parts))
