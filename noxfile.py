@@ -59,6 +59,8 @@ for environment in environments:
     add(environment.name, environment.title, "run", environment.name, tags=environment.tags)
 
 add("environments", "Every combination of the matrix: its releases, or why it cannot exist", "coverage")
+add("matrix", "The jobs of a CI service (-- --format github), or which there are", "jobs")
+add("all", "Many cells side by side (-- -j 2), with their progress", "together")
 add("catalogue", "Every scenario: profile, cases, what it needs; -- --gaps: what is left out", "listing")
 add("selection", "Which linker, warning or error, for every configuration (-- --from A --to B: what changed)", "decide")
 add("compare", "Two environments, releases, linkers or result folders side by side", "compare")
