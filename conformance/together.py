@@ -17,6 +17,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from conformance import jobs, matrices
 from conformance import run as run_cell
@@ -116,7 +117,7 @@ def _run(job: Job, logs: Path, results: Path, arguments: list[str]) -> Job:
     job.since, job.started = time.time(), time.monotonic()
     command = [sys.executable, "-m", "conformance.run", job.environment, "--release", job.release, "--results", str(results)]
     with (logs / f"{job.name}.log").open("wb") as log:
-        done = subprocess.run([*command, *arguments], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+        done = subprocess.run([*command, *arguments], check=False, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
     job.code, job.ended = done.returncode, time.monotonic()
     return job
 
@@ -130,7 +131,7 @@ class _shown:
         self.over = threading.Event()
         self.thread = threading.Thread(target=self._draw, daemon=True)
 
-    def __enter__(self) -> _shown:
+    def __enter__(self) -> Self:
         if self.terminal:
             self.thread.start()
         return self
