@@ -1,5 +1,5 @@
 # /// script
-# dependencies = ["nox", "uv", "filelock", "packaging", "pydantic>=2", "jinja2", "markdown-it-py"]
+# dependencies = ["nox", "uv", "filelock", "packaging", "pydantic>=2", "jinja2", "markdown-it-py", "msgspec", "tomlkit"]
 # ///
 """One session for each environment, made from matrices/; then what reads the records.
 
