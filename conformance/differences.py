@@ -101,11 +101,15 @@ def _errors(a: dict, b: dict) -> list[Difference]:
     if ours["phase"] != theirs["phase"]:
         found.append(Difference("error phase", "visible", f"from phase {ours['phase']} to {theirs['phase']}"))
     telling = _common_pattern(a, b)
-    if telling and not re.search(telling, theirs["message"] or ""):
+    if telling and _says(ours, telling) and not _says(theirs, telling):
         found.append(Difference("error text", "breaking", f"the text no longer says {telling!r}"))
     elif ours["message"] != theirs["message"]:
         found.append(Difference("error text", "cosmetic", "another text"))
     return found
+
+
+def _says(outcome: dict, pattern: str) -> bool:
+    return bool(re.search(pattern, outcome["message"] or ""))
 
 
 def _class(outcome: dict, other: dict) -> str:

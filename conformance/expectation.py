@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from dataclasses import asdict, dataclass, field
 from typing import Optional
@@ -74,11 +73,7 @@ def judge(scenario: str, observation: dict, expected: Expectation, cell: Cell) -
     """Status (`conforms`, `deviates`, `differs`) and the reason where it is not `conforms`."""
     reasons = differences(observation, expected)
     wanted = "error" if expected.error else "value"
-    known = [
-        d
-        for d in cell.deviations
-        if fnmatch.fnmatchcase(scenario, d.scenario) and d.expected in ("", wanted)
-    ]
+    known = [d for d in cell.deviations if d.concerns(scenario, wanted)]
     if not reasons:
         for deviation in known:
             if not deviation.sometimes:

@@ -7,6 +7,7 @@ see `matrices.py`) and a cell can rebuild them from JSON beside any old numba re
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
 from dataclasses import field
 from typing import Optional
 
@@ -237,8 +238,9 @@ class Failure:
 class Deviation:
     """A known departure from an expectation: what is seen instead, where, and where it is reported.
 
-    scenario: a glob over scenario ids. outcome: what is seen: any of `kind`, `phase` and `type` (a
-    value or several), `message` (a pattern), `warning` (a pattern). when: values of environment axes.
+    scenario: a glob over scenario ids, and apart_from: globs over those that it matches and that are not
+    concerned. outcome: what is seen: any of `kind`, `phase` and `type` (a value or several), `message`
+    (a pattern), `warning` (a pattern). when: values of environment axes.
     releases: a version specifier. expected: only scenarios that expect a `value`, or an `error`.
     sometimes: what it depends on that no expectation can know (the order of inputs); conforming is
     right as well then. upstream: a link, or `unreported`. finding: a page in docs/findings.
@@ -254,6 +256,12 @@ class Deviation:
     sometimes: str = ""
     finding: str = ""
     drivers: list[str] = field(default_factory=list)
+    apart_from: list[str] = field(default_factory=list)
+
+    def concerns(self, scenario: str, expected: str) -> bool:
+        """Whether it is about a scenario, of that id, from which a `value` or an `error` is expected."""
+        matched = fnmatch.fnmatchcase(scenario, self.scenario) and self.expected in ("", expected)
+        return matched and not any(fnmatch.fnmatchcase(scenario, glob) for glob in self.apart_from)
 
 
 @record

@@ -92,10 +92,8 @@ def _fits(m: Matrices, d: Deviation, name: str, environment: Environment, releas
     if scenario and (scenario.device or not within(release.version, scenario.releases)):
         return False
     kind = "error" if _expects_error(cell, scenario) else "value"
-    meeting = [
-        o for o in cell.deviations if fnmatch.fnmatchcase(name, o.scenario) and o.expected in ("", kind)
-    ]
-    return d.expected in ("", kind) and meeting == ([d] if d in cell.deviations else [])
+    meeting = [o for o in cell.deviations if o.concerns(name, kind)]
+    return d.concerns(name, kind) and meeting == ([d] if d in cell.deviations else [])
 
 
 def _expects_error(cell: Cell, scenario: Scenario | None) -> bool:

@@ -60,6 +60,12 @@ def test_what_does_not_differ_is_not_reported():
     assert differences(error(), error()) == []
 
 
+def test_a_text_that_never_named_the_file_has_lost_nothing():
+    silent = error(outcome={"message": "LinkerError: no"})
+    assert differences(silent, silent) == []
+    assert differences(silent, error()) != []
+
+
 def test_a_twice_given_warning_is_new():
     warning = {"category": "UserWarning", "message": "beware"}
     assert [d.text for d in differences(value(warnings=[warning]), value(warnings=[warning] * 2))] == ["new UserWarning: beware"]

@@ -62,5 +62,7 @@ def test_command(command, copy, variables):
     assert done.returncode in answers, done.stdout[-4000:] + done.stderr[-2000:]
     if "-s gate" in command:
         assert re.search("^ctypes: (removable|blocked|not enough evidence)$", done.stdout, re.M)
-    if " cuda12-ctypes" in command:
+    if "-s cuda12-ctypes" in command:
         assert "records   results/cuda12-ctypes/" in done.stdout
+    if "-s compare" in command:
+        assert re.search(r"^\d+ scenarios the same; \d+ breaking, ", done.stdout, re.M), done.stdout[-4000:]

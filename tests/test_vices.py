@@ -292,6 +292,15 @@ def test_deviations_are_strict(cell):
     assert _run(dataclasses.replace(cell, deviations=known), as_known, "-n", "1").code == 0
 
 
+def test_a_deviation_of_many_scenarios_leaves_some_out(cell):
+    scenarios = [VALUES[0], "vicious/value-wrong-element"]
+    wide = Deviation("*", {"type": "WrongValue"}, "unreported", "known", apart_from=["inputs/*", ENVIRONMENT])
+    assert _run(dataclasses.replace(cell, deviations=[wide]), scenarios).code == 0
+    for apart, differs in ((["vicious/*", ENVIRONMENT], scenarios), ([ENVIRONMENT], [VALUES[0]])):
+        done = _run(dataclasses.replace(cell, deviations=[dataclasses.replace(wide, apart_from=apart)]), scenarios)
+        assert done.code == 1 and _statuses(done, differs) == {"differs"}
+
+
 # -- records ------------------------------------------------------------------------------------------
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
@@ -75,8 +74,7 @@ def _concerns(d: Deviation, c: Column, o: dict) -> bool:
     """Whether an entry of deviations.toml is about an observation; another one may have the same reason."""
     wanted = (o["expected"] or {}).get("kind")
     return (
-        fnmatch.fnmatchcase(o["scenario"], d.scenario)
-        and d.expected in ("", wanted)
+        d.concerns(o["scenario"], wanted)
         and matches(c.environment.axes, d.when)
         and within(c.base, d.releases)
     )
