@@ -14,8 +14,7 @@ from conformance.errors import SuiteError
 from conformance.matrices import FOLDER, Matrices
 from conformance.model import Environment, Release, record
 from conformance.paths import ROOT
-from conformance.plugin import ENVIRONMENT
-from conformance.scenario import catalogue
+from conformance.scenario import ENVIRONMENT, catalogue
 
 FILE = "faults.toml"
 # Files with this beginning are the recording driver's; all others lie in an environment's site-packages.

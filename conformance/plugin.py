@@ -24,11 +24,9 @@ from conformance.isolated import lost, observe_isolated
 from conformance.model import Cell
 from conformance.observe import run_scenario
 from conformance.records import Recorder, read
-from conformance.scenario import Scenario, catalogue
+from conformance.scenario import ENVIRONMENT, Scenario, catalogue
 from conformance.summary import summarise
 
-# The examination of the cell itself: import and a link without external code.
-ENVIRONMENT = "environment/import-and-link"
 _NO_IMPORT = "numba.cuda does not import in this environment and release"
 # pytest's ways of coming to an end, as against being cut short. With nothing collected the
 # examination is still an observation.

@@ -15,8 +15,7 @@ from pathlib import Path
 from conformance import cells, decide, decisions, environments, expectation, planted, trial
 from conformance.matrices import Matrices, matches, within
 from conformance.model import Cell, Deviation, Driver, Environment, Release
-from conformance.plugin import ENVIRONMENT
-from conformance.scenario import Scenario, catalogue
+from conformance.scenario import ENVIRONMENT, Scenario, catalogue
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,8 @@ from conformance.errors import SuiteError
 from conformance.model import ExpectedWarning
 
 PROFILES = ("core", "extended")
+# The examination of a cell itself, before any scenario: import and a link without external code.
+ENVIRONMENT = "environment/import-and-link"
 
 
 @dataclass(frozen=True)
