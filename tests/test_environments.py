@@ -21,8 +21,9 @@ M = matrices.load()
 
 @pytest.fixture
 def uv(tmp_path, monkeypatch):
-    """A uv that does what a shell line says; a cache of its own."""
+    """A uv that does what a shell line says; a cache of its own, and none of this machine's interpreters."""
     environments.interpreter_version.cache_clear()
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "pyenv"))
     monkeypatch.setenv("CONFORMANCE_CACHE", str(tmp_path / "cache"))
     return Uv(tmp_path, monkeypatch)
 
