@@ -27,14 +27,19 @@ def write(faults: list[Planted], outcomes: list[Outcome]) -> None:
 
 def section(text: str, name: str) -> str:
     """What stands between the marks of that name."""
-    found = re.search(f"<!-- {name}: .*?-->\n(.*?)<!-- end of {name} -->", text, re.DOTALL)
-    if not found:
-        raise SuiteError(f"{PAGE.name} has lost its marks for {name!r}: `<!-- {name}: ... -->`, `<!-- end of {name} -->`")
-    return found[1]
+    return _marked(text, name)["table"]
 
 
 def _with(text: str, name: str, table: str) -> str:
-    return text.replace(section(text, name), table)
+    begin, end = _marked(text, name).span("table")
+    return text[:begin] + table + text[end:]
+
+
+def _marked(text: str, name: str) -> re.Match:
+    found = re.search(f"<!-- {name}: .*?-->\n(?P<table>.*?)<!-- end of {name} -->", text, re.DOTALL)
+    if not found:
+        raise SuiteError(f"{PAGE.name} has lost its marks for {name!r}: `<!-- {name}: ... -->`, `<!-- end of {name} -->`")
+    return found
 
 
 def _table(head: list[str], lines: list[list[str]]) -> str:
