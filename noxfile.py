@@ -71,5 +71,6 @@ add("report", "One page, a summary, JUnit, JSON and badges of what was recorded"
 add("evidence", "Keep the records of a device in the repository", "evidence")
 add("emulation", "The recording driver's records against the kept ones of a device", "emulation")
 add("faults", "Does the suite catch planted faults, and those of released versions? (-- --list)", "catching")
+add("bench", "How fast linkers are, step by step, old against new (-- cuda12-ctypes cuda12-nvidia)", "bench")
 add("lock", "Resolve the lock files anew, or the named ones", "locks")
 add("tests", "The tests of the suite itself", "selftest")
