@@ -256,7 +256,8 @@ def _git(folder: Path, *arguments: str) -> str:
     """What git answers; "" where there is no git or nothing to answer."""
     try:
         done = subprocess.run(
-            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, encoding="utf-8", errors="replace"
+            ["git", "-C", str(folder), *arguments],
+            check=False, capture_output=True, text=True, encoding="utf-8", errors="replace",
         )
     except FileNotFoundError:
         return ""
@@ -303,7 +304,8 @@ def _build(one: Asked, folder: Path, files: list[str], content: str, python: Pat
             command = [_uv_program(), "build", "--wheel", "--no-config", "--out-dir", str(built), copy]
             command[3:4] = ["--python", str(python)]
             done = subprocess.run(
-                command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8", errors="replace"
+                command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                text=True, encoding="utf-8", errors="replace",
             )
         log = built.with_name(built.name + ".log")
         log.write_text(done.stdout, encoding="utf-8")
@@ -321,7 +323,9 @@ def _build(one: Asked, folder: Path, files: list[str], content: str, python: Pat
 def _first_error(log: str) -> str:
     """The line of a build's log that says what went wrong."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
-    telling = [line for line in lines if re.search(r"(^|[\s:])(fatal error|error|\w*Error):", line, re.IGNORECASE)]
+    # That it failed to build, and in which temporary folder, is no reason; uv's last `cause:` is.
+    reasons = [line for line in lines if not line.startswith("error: Failed to build")]
+    telling = [line for line in reasons if re.search(r"(^|[\s:])(fatal error|error|\w*Error):", line, re.IGNORECASE)]
     # uv's own words enclose those of the compiler; the compiler's come first.
     return (telling or lines[-1:] or ["no word of it"])[0][:300]
 
