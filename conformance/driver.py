@@ -26,11 +26,17 @@ def build(cache: Path, sources: Path = SOURCES) -> Path:
     """
     compiler = _compiler()
     folder = Path(cache) / f"recording-{_key(compiler, sources)}"
-    Path(cache).mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{folder}.lock"):
-        if not (folder / _LIBRARY).exists():
-            folder.mkdir(exist_ok=True)
-            _compile(compiler, sources, folder)
+    try:
+        Path(cache).mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{folder}.lock"):
+            if not (folder / _LIBRARY).exists():
+                folder.mkdir(exist_ok=True)
+                _compile(compiler, sources, folder)
+    except OSError as error:
+        raise SuiteError(
+            f"the recording driver cannot be kept in {cache} ({error.strerror or error}): "
+            "make it writable, or name another folder in CONFORMANCE_CACHE"
+        ) from error
     return folder
 
 

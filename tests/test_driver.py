@@ -931,6 +931,12 @@ def test_a_source_that_does_not_compile_gives_the_diagnostics(tmp_path):
     assert (driver.build(tmp_path / "cache", sources) / "libcuda.so.1").exists()
 
 
+def test_a_cache_that_cannot_be_written_is_told_with_its_mend(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(SuiteError, match=r"cannot be kept in .*file/cache \(Not a directory\): .*CONFORMANCE_CACHE"):
+        driver.build(tmp_path / "file" / "cache")
+
+
 def test_it_compiles_without_a_warning(tmp_path):
     sources = map(str, driver.SOURCES.glob("*.c"))
     command = ["cc", "-std=gnu11", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror"]
