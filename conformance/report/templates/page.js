@@ -321,10 +321,12 @@
     render();
   });
   form.addEventListener("submit", (event) => event.preventDefault());
-  form.addEventListener("reset", () => {
+  form.addEventListener("reset", (event) => {
+    // Fields follow from the address here too: what a browser does by itself comes only after this.
+    event.preventDefault();
     for (const f of form.elements) if (f.name) delete state[f.name];
     write();
-    setTimeout(adopt);
+    adopt();
   });
   addEventListener("popstate", adopt);
   addEventListener("hashchange", adopt);
