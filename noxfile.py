@@ -13,6 +13,7 @@ Tags: cuda11 cuda12 cuda13, ctypes nvidia, pynvjitlink pynvjitlink-forced pynvji
 from __future__ import annotations
 
 import importlib
+import logging
 import sys
 from pathlib import Path
 
@@ -28,6 +29,9 @@ nox.needs_version = ">=2025.2.9"
 # environment for each session would hold the same packages many times over.
 nox.options.default_venv_backend = "none"
 nox.options.sessions = []
+# nox shows what any library logs for its own developers: from here on its own messages only.
+logging.getLogger("nox").setLevel(logging.getLogger().level)
+logging.getLogger().setLevel(logging.WARNING)
 
 
 def call(session: nox.Session, module: str, *arguments: str) -> None:
