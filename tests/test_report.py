@@ -300,6 +300,12 @@ class TestPage:
         data = json.loads("".join(next(s for s in tree.iter("script") if s.get("id") == "data").itertext()))
         assert any("</script>" in s for s in data["strings"])
 
+    def test_reports_are_links_and_what_was_cut_is_none(self):
+        text = "<b> (https://github.com/NVIDIA/numba-cuda/pull/479). https://github.com/NVIDIA/cut ..."
+        said = page.linked(text)
+        assert said.startswith("&lt;b&gt; (<a ") and said.count("<a ") == 1
+        assert '"https://github.com/NVIDIA/numba-cuda/pull/479"' in said and ">numba-cuda/pull/479</a>). https" in said
+
     def test_verdicts_are_words_beside_their_colours(self, tree):
         pills = [e for e in tree.iter() if "v" in (e.get("class") or "").split()]
         assert all(re.search(r"\w", "".join(e.itertext())) or e.tag == "span" and e.tail for e in pills)

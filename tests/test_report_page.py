@@ -206,6 +206,14 @@ def test_every_link_within_the_page_arrives(show):
             assert tab.evaluate(f"document.activeElement.closest('[id]').id === {target[1:]!r} || document.activeElement.id === {target[1:]!r}")
 
 
+@pytest.mark.parametrize("width", [500, 1300])
+def test_what_is_arrived_at_is_not_hidden_by_the_filters(show, width):
+    tab = show("#at=findings", viewport={"width": width, "height": 900})
+    for target in ("findings", "matrix"):
+        tab.locator(f"nav a[href='#{target}']").press("Enter")
+        assert tab.evaluate(f"document.elementFromPoint(40, document.getElementById('{target}-title').getBoundingClientRect().bottom - 3).id") == f"{target}-title"
+
+
 def test_a_plain_anchor_opens_what_hides_its_target(show):
     tab = show("#finding-files-are-read-once")
     assert tab.locator("#finding-files-are-read-once pre").first.is_visible()

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import jinja2
+import markupsafe
 
 from conformance import cells, gate
 from conformance.matrices import within
 from conformance.report import findings, migration, pack, times
-from conformance.report.collect import Column, Decision, Report, Verdict
+from conformance.report.collect import VERDICTS, Column, Decision, Report, Verdict
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -61,8 +63,22 @@ def page(report: Report) -> str:
 def headline(report: Report) -> str:
     """The verdict in a sentence: what of the report's runs is as expected."""
     words = [c.verdict.word for c in report.own]
-    counts = [f"{words.count(w)} {w}" for w in ("failure", "partial", "success") if w in words]
-    return f"{report.verdict}: {', '.join(counts)} of {len(words)} runs"
+    worst, *others = [(w, words.count(w)) for w in reversed(VERDICTS) if w in words]
+    runs = "1 run" if len(words) == 1 else f"{len(words)} runs"
+    return ", ".join([f"{worst[0]} in {worst[1]} of {runs}", *(f"{w} in {n}" for w, n in others)])
+
+
+def linked(text: str) -> markupsafe.Markup:
+    """A text with the reports that it names as links; nothing else in it becomes markup."""
+    link = markupsafe.Markup('<a href="{}" rel="noreferrer">{}</a>')
+    # An address that was cut leads elsewhere.
+    parts = re.split(r"((?>https://github\.com/[\w./-]*[\w/-])(?! \.\.\.))", text)
+    return markupsafe.Markup("").join(link.format(p, short_link(p)) if i % 2 else p for i, p in enumerate(parts))
+
+
+def short_link(url: str) -> str:
+    """What of an address tells it from others: numba-cuda/pull/479."""
+    return "/".join(url.rstrip("/").split("/")[-3:])
 
 
 def _context(report: Report) -> dict:
@@ -102,7 +118,8 @@ def _context(report: Report) -> dict:
         "driver_words": driver_words,
         "ms": lambda value: f"{value:.3g} ms" if value < 100 else f"{value:.0f} ms",
         "cut": lambda text: text if len(text) <= _CUT else text[:_CUT] + " ...",
-        "short_link": lambda url: "/".join(url.rstrip("/").split("/")[-3:]),
+        "short_link": short_link,
+        "linked": linked,
     }
 
 
@@ -171,7 +188,7 @@ def _has(report: Report, linker, release: str) -> bool:
 
 
 def _markup(name: str):
-    return jinja2.utils.markupsafe.Markup((TEMPLATES / name).read_text(encoding="utf-8"))
+    return markupsafe.Markup((TEMPLATES / name).read_text(encoding="utf-8"))
 
 
 def _markup_of(document: dict):
@@ -179,4 +196,4 @@ def _markup_of(document: dict):
     text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
-    return jinja2.utils.markupsafe.Markup(text)
+    return markupsafe.Markup(text)

@@ -101,5 +101,5 @@ def chart(t: Times) -> Chart:
         points = [(x(ordered[i]), BOTTOM - (i + 1) / len(ordered) * (BOTTOM - TOP)) for i in dict.fromkeys(steps)]
         return "M" + " L".join(f"{px:.1f} {py:.1f}" for px, py in points)
 
-    ticks = [(x(10.0**p), f"{10.0**p:g} ms") for p in range(low, high + 1)]
+    ticks = [(x(10.0**p), f"{10.0**p:g} ms" if p < 3 else f"{10.0**p / 1000:g} s") for p in range(low, high + 1)]
     return Chart(path(t.before), path(t.after), ticks)

@@ -194,7 +194,7 @@
       (counts.onlyA ? `; ${counts.onlyA} only in A` : "") + (counts.onlyB ? `; ${counts.onlyB} only in B` : "") +
       (data.images ? "" : "; facts of images are left out of a page of this size") + ". Cosmetic ones are not shown.";
     const remarks = ["driver", "device"].filter((k) => columns[a][k] !== columns[b][k]).map((k) => `Another ${k}: ${columns[a][k] || "none"} and ${columns[b][k] || "none"}.`);
-    const table = make("table", { class: "stack" }, make("thead", {}, make("tr", {}, ...["weight", "kind", "how many", "difference"].map((h) => make("th", { scope: "col" }, h)))),
+    const table = make("table", { class: "stack" }, make("thead", {}, make("tr", {}, ...["weight", "kind", "how many", "difference"].map((h) => make("th", { scope: "col", class: h === "how many" && "number" }, h)))),
       make("tbody", {}, ...sorted.map(([d, places]) => differenceRow(d, places, a, b))));
     $("sides").replaceChildren(...[heading, ...remarks].map((t) => make("p", {}, t)),
       ...(sorted.length ? [make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Differences of A and B" }, table)] : []));
@@ -334,5 +334,12 @@
   // What the side-by-side and the migration show before anybody chooses.
   const USUAL = data.usual;
   if (matchMedia("(max-width: 700px)").matches) $("filters").open = false;
+  // What is arrived at lies below the filters, which stay at the top on a wide screen.
+  const cover = () => {
+    const covered = getComputedStyle($("filters")).position === "sticky" ? $("filters").offsetHeight : 0;
+    document.documentElement.style.scrollPaddingTop = `${covered + 8}px`;
+  };
+  new ResizeObserver(cover).observe($("filters"));
+  cover();
   adopt();
 })();
