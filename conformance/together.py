@@ -149,7 +149,8 @@ class _shown:
 
     def _draw(self) -> None:
         while not self.over.wait(_EACH):
-            width = os.get_terminal_size(sys.stderr.fileno()).columns
+            # Some terminals do not know how wide they are, and say 0.
+            width = os.get_terminal_size(sys.stderr.fileno()).columns or 80
             line = self.progress.line(time.monotonic())[: max(width - 1, 20)]
             print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
 

@@ -231,7 +231,9 @@ class TestForms:
         command.write(report(results), tmp_path / "out")
         badge = ET.fromstring((tmp_path / "out/badges/cuda-python.svg").read_bytes())
         assert badge.get("aria-label") == "cuda-python linker: ◐ not enough evidence"
-        assert len(list((tmp_path / "out/badges").iterdir())) == 4
+        texts = [path.read_text(encoding="utf-8") for path in (tmp_path / "out/badges").iterdir()]
+        # All of them in one document keep their own frames.
+        assert len({re.search('clipPath id="(.*?)"', text)[1] for text in texts}) == len(texts) == 4
 
     def test_a_job_of_github_gets_summary_and_annotations(self, results, tmp_path, monkeypatch, capfdbinary):
         fill(results)

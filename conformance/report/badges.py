@@ -22,4 +22,5 @@ def badges(report: Report) -> dict[str, str]:
 def _texts(linker: str, verdict: str) -> dict:
     left, right = f"{linker} linker", f"{SYMBOLS[verdict]} {verdict}"
     widths = [round(len(text) * _LETTER + 2 * _ROOM) for text in (left, right)]
-    return {"left": left, "right": right, "a": widths[0], "b": widths[1], "colour": _COLOURS[verdict]}
+    # Several badges may stand in one document: ids are told apart.
+    return {"id": f"badge-{linker}", "left": left, "right": right, "a": widths[0], "b": widths[1], "colour": _COLOURS[verdict]}
