@@ -143,7 +143,8 @@ def _untold(m: Matrices, pair: Pair) -> list[Finding]:
 
 
 def _evidence(m: Matrices, pair: Pair, environment: Environment, release: str, results: Path):
-    """The records of one side, and what is wrong with them as evidence."""
+    """The records of one side, and what is wrong with them as evidence, or where they are kept."""
+
     def missing(text: str) -> Finding:
         name = f"{environment.name}@{release}"
         return Finding("missing", name, "records", text, command=_command(environment.name, release, subject))
@@ -154,7 +155,15 @@ def _evidence(m: Matrices, pair: Pair, environment: Environment, release: str, r
     if path is None:
         return None, [missing("was never run")]
     run = read(path)
-    return run, [missing(text) for text in unfit(m, environment, release, run, subject)]
+    return run, [*_kept(path, environment, release, results), *(missing(text) for text in unfit(m, environment, release, run, subject))]
+
+
+def _kept(path: Path, environment: Environment, release: str, results: Path) -> list[Finding]:
+    """A note where the record is a kept one: whoever asks has not seen it happen."""
+    if path.is_relative_to(results):
+        return []
+    text = f"kept in evidence/{path.parent.parent.name}, for {results.name}/ has no device's record"
+    return [Finding("note", f"{environment.name}@{release}", "records", text)]
 
 
 def unfit(

@@ -8,7 +8,7 @@ import json
 import pytest
 from made_up import error, value, write
 
-from conformance import gate, matrices
+from conformance import evidence, gate, matrices
 from conformance.errors import SuiteError
 from conformance.model import Accepted
 
@@ -36,6 +36,19 @@ def decide(folder, linker="ctypes", accepted=(), strict=False, ignored=()) -> tu
 def test_a_linker_that_is_matched_everywhere_is_removable(tmp_path, linker):
     fill(tmp_path, linker)
     assert decide(tmp_path, linker) == ("removable", [])
+
+
+def test_kept_records_decide_where_there_are_no_others_and_are_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(evidence, "EVIDENCE", tmp_path / "evidence")
+    fill(tmp_path / "evidence" / "h200", "ctypes")
+    verdict, findings = decide(tmp_path / "results")
+    assert verdict == "removable"
+    assert {(f.weight, f.kind) for f in findings} == {("note", "records")}
+    assert all("evidence/h200" in f.text and "results/" in f.text for f in findings)
+    first = gate.pairs(matrices.load(), "ctypes")[0]
+    write(tmp_path / "results", first.old.name, first.old_release, [value(), error()])
+    named = {f.cell for f in findings} - {f.cell for f in decide(tmp_path / "results")[1]}
+    assert named == {f"{first.old.name}@{first.old_release}"}
 
 
 @pytest.mark.parametrize(
