@@ -56,6 +56,12 @@ def of(scenario: Scenario, cell: Cell) -> Expectation:
     return Expectation(linker.class_name, linker.engine, error, warnings, failure)
 
 
+def of_examination(cell: Cell) -> Expectation:
+    """What the matrices say about the import and the first link in a cell (`ENVIRONMENT`)."""
+    expected = cell.expected
+    return Expectation(expected.class_name, expected.engine, expected.error, expected.warnings)
+
+
 def _failure(scenario: Scenario, cell: Cell) -> str:
     """The failure to expect: that of the first need which the engine lacks, else the scenario's own."""
     lacking = [need for need in scenario.needs if need not in cell.expected.features]

@@ -16,7 +16,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from packaging.specifiers import SpecifierSet
 
 from conformance import examine, expectation
 from conformance.errors import SuiteError
@@ -105,13 +104,7 @@ class Suite:
 
     def _record_environment(self, observation: dict) -> None:
         self.recorder.header(**examine.header(self.cell))
-        self._record(self._judged(ENVIRONMENT, "core", observation, self._cell_expectation()))
-
-    def _cell_expectation(self) -> expectation.Expectation:
-        expected = self.cell.expected
-        return expectation.Expectation(
-            expected.class_name, expected.engine, expected.error, expected.warnings
-        )
+        self._record(self._judged(ENVIRONMENT, "core", observation, expectation.of_examination(self.cell)))
 
     def _record_lost(self, scenario: str, kind: str, phase: str, message: str) -> None:
         """A process died: record the scenario that it took along."""
@@ -195,11 +188,7 @@ class Suite:
             return "no process lives through the import and the first link in this environment and release"
         if self.failed_import:
             return _NO_IMPORT
-        if scenario.device and self.cell.driver.kind == "recording":
-            return f"needs a device: {scenario.device}"
-        if scenario.releases and not _within(self.cell.release, scenario.releases):
-            return f"concerns numba-cuda {scenario.releases} only"
-        return ""
+        return scenario.left_out(self.cell.release, self.cell.driver.kind)
 
     def _mark_in_flight(self, scenario: Scenario) -> None:
         """Leave word of what runs, for the case that the process does not live to tell."""
@@ -292,10 +281,6 @@ def _collect_less() -> None:
 def _scenario_of(node: str) -> str:
     """The scenario's id in a pytest node's."""
     return node.split("[", 1)[1].removesuffix("]")
-
-
-def _within(release: str, specifier: str) -> bool:
-    return SpecifierSet(specifier).contains(release, prereleases=True)
 
 
 def _answer(record: dict) -> str:

@@ -23,6 +23,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from packaging.specifiers import SpecifierSet
+
 from conformance.errors import SuiteError
 from conformance.model import ExpectedWarning
 
@@ -63,6 +65,14 @@ class Scenario:
     def family(self) -> str:
         """The part of the catalogue: the module that holds the scenario."""
         return self.id.split("/")[0]
+
+    def left_out(self, release: str, driver: str) -> str:
+        """Why a release on a kind of driver cannot run it; "" where it can."""
+        if self.device and driver == "recording":
+            return f"needs a device: {self.device}"
+        if self.releases and not SpecifierSet(self.releases).contains(release, prereleases=True):
+            return f"concerns numba-cuda {self.releases} only"
+        return ""
 
 
 _registered: dict[str, Scenario] = {}
