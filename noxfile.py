@@ -70,6 +70,7 @@ add("selection", "Which linker, warning or error, for every configuration (-- --
 add("compare", "Two environments, releases, linkers or result folders side by side", "compare")
 add("gate", "May a linker be removed? (-- --remove LINKER)", "gate")
 add("history", "When a scenario's outcome changed from release to release", "history")
+add("bisect", "The first published release, or commit of a checkout, whose outcome differs", "bisect")
 add("bundle", "Environments and tags in one folder for a machine without a network", "bundle")
 add("report", "One page, a summary, JUnit, JSON and badges of what was recorded", "report.command")
 add("evidence", "Keep the records of a device in the repository", "evidence")

@@ -29,7 +29,8 @@ def history(cells: list[Place], scenario: str) -> list[tuple[Place, dict | None,
     return found
 
 
-def _line(place: Place, seen: dict | None, changed: list) -> str:
+def line(place: Place, seen: dict | None, changed: list) -> str:
+    """A release's line: its linker and outcome, and what changed since the one before."""
     if seen is None:
         return f"  {place.release:<8} not run"
     outcome = seen["outcome"] or {"kind": seen["status"]}
@@ -53,7 +54,7 @@ def main(argv: list[str] | None = None) -> int:
     for environment, group in groupby(cells, key=lambda p: p.environment):
         print(environment)
         for row in history(list(group), options.scenario):
-            print(_line(*row))
+            print(line(*row))
     return 0
 
 

@@ -1,5 +1,5 @@
-"""Short runs on the recording driver beside the records of a user's: some scenarios of a cell, some
-configurations of the decision table. What is observed is handed back, and nothing of it is kept.
+"""Short runs beside the records of a user's, on the recording driver unless told otherwise: some scenarios of a
+cell, some configurations of the decision table. What is observed is handed back, and nothing of it is kept.
 """
 
 from __future__ import annotations
@@ -7,8 +7,9 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from conformance import cells, decide, decisions, planted, run
+from conformance import candidate, cells, decide, decisions, planted, run
 from conformance import driver as recording
+from conformance.candidate import Candidate
 from conformance.decisions import Configuration
 from conformance.errors import SuiteError
 from conformance.matrices import Matrices
@@ -18,18 +19,23 @@ from conformance.toolchain import find_library
 
 # What is run here takes a tenth of it, unless something hangs.
 _SECONDS = 30
+# The file of records in a folder.
+RECORDS = "records.jsonl"
 
 
 def scenarios(
-    m: Matrices, spot: Spot, interpreter: Path, ids: list[str], folder: Path, driver: Path | None = None
-) -> dict[str, dict]:
+    m: Matrices, spot: Spot, interpreter: Path, ids: list[str], folder: Path, driver: Path | None = None,
+    kind: str = "recording", subject: Candidate | None = None,
+) -> dict[str, dict]:  # fmt: skip
     """Run scenarios in an environment; what was observed, by id.
 
     folder: for the records. driver: a folder with another `libcuda.so.1` than the recording driver's.
+    kind: what stands behind the driver API, as for `cells.choose_driver`. subject: what runs in the release's place.
     Raises SuiteError where the run does not come to its end.
     """
-    chosen = cells.choose_driver("recording", spot.environment, interpreter)
-    cell = cells.describe(m, spot.environment, spot.release, chosen, folder / "records.jsonl")
+    chosen = cells.choose_driver(kind, spot.environment, interpreter)
+    cell = cells.describe(m, spot.environment, spot.release, chosen, folder / RECORDS)
+    cell = candidate.place(cell, subject) if subject else cell
     fixtures = cells.fixtures_for(spot.environment, chosen.compute_capability)
     cell = dataclasses.replace(cell, fixtures=str(fixtures))
     variables = cells.process_environment(cell)
