@@ -10,30 +10,36 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import sys
+from array import array
 from collections import defaultdict
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from conformance import matrices
+from conformance import matrices, sealed
 from conformance.differences import WEIGHTS, Difference, differences
 from conformance.errors import SuiteError
 from conformance.evidence import default_results
 from conformance.records import Run
+from conformance.sealed import Sealed
 from conformance.selectors import Place, pairs, select
 
 _PHASES = ("construct", "add", "complete")
+# Pairs from which on it is worth while to start processes.
+_MANY = 64
 
 
 @dataclass
 class Comparison:
     """One cell against another.
 
-    remarks: what makes the two less comparable (another device, an unfinished run). found: scenario and
-    difference. same: how many scenarios do not differ. times: for each scenario linked in both, the
-    milliseconds of A and of B from construction to the image.
+    headers: of both, what tells where they ran. remarks: what makes the two less comparable (another device, an
+    unfinished run). found: scenario and difference. same: how many scenarios do not differ. ratios: for each scenario
+    linked in both, B's time from construction to the image by A's.
     """
 
     a: Place
@@ -42,29 +48,41 @@ class Comparison:
     remarks: list[str] = field(default_factory=list)
     found: list[tuple[str, Difference]] = field(default_factory=list)
     same: int = 0
-    times: list[tuple[float, float]] = field(default_factory=list)
+    ratios: array[float] = field(default_factory=lambda: array("d"))
 
 
 def compare(a: Place, b: Place) -> Comparison:
     """Compare two cells' records; raises SuiteError where one cannot be read."""
-    ours, theirs = a.read(), b.read()
-    result = Comparison(a, b, (ours.header, theirs.header), [*_remarks("A", ours), *_remarks("B", theirs)])
+    ours, theirs = sealed.read(a.path), sealed.read(b.path)
+    result = Comparison(a, b, (_where(ours), _where(theirs)), [*_remarks("A", ours), *_remarks("B", theirs)])
     result.remarks += _apart(ours, theirs)
-    mine = {o["scenario"]: o for o in ours.observations}
-    yours = {o["scenario"]: o for o in theirs.observations}
+    mine = {o.scenario: o for o in ours.observations}
+    yours = {o.scenario: o for o in theirs.observations}
     result.remarks += _missing(mine, yours)
     for scenario in (s for s in mine if s in yours):
         _compare_scenario(result, scenario, mine[scenario], yours[scenario])
     return result
 
 
-def _compare_scenario(result: Comparison, scenario: str, mine: dict, yours: dict) -> None:
-    found = differences(mine, yours)
+def compare_all(chosen: list[tuple[Place, Place]]) -> list[Comparison]:
+    """Compare pairs of cells, in a process for each processor where there are many."""
+    if len(chosen) < _MANY:
+        return [compare(a, b) for a, b in chosen]
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(compare, *zip(*chosen, strict=True), chunksize=_MANY // 4))
+
+
+def _compare_scenario(result: Comparison, scenario: str, mine: Sealed, yours: Sealed) -> None:
+    found = [] if mine.same(yours) else differences(mine.open(), yours.open())
     result.found += [(scenario, difference) for difference in found]
     result.same += not found
-    times = (link_time(mine), link_time(yours))
-    if all(times):
-        result.times.append(times)
+    before, after = link_time(mine.timed()), link_time(yours.timed())
+    if before and after:
+        result.ratios.append(after / before)
+
+
+def _where(run: Run) -> dict:
+    return {key: run.header.get(key) for key in ("driver", "device", "source")}
 
 
 def link_time(observation: dict) -> float:
@@ -157,7 +175,7 @@ def _heading(c: Comparison) -> Iterator[str]:
     yield from (f"! {remark}" for remark in c.remarks)
     ratio = _ratio(c)
     if ratio:
-        yield f"link time B/A: {ratio:.2f} (median of {len(c.times)} scenarios)"
+        yield f"link time B/A: {ratio:.2f} (median of {len(c.ratios)} scenarios)"
 
 
 def _what(header: dict) -> str:
@@ -166,7 +184,7 @@ def _what(header: dict) -> str:
 
 
 def _ratio(c: Comparison) -> float | None:
-    return statistics.median(b / a for a, b in c.times) if c.times else None
+    return statistics.median(c.ratios) if c.ratios else None
 
 
 def _closing(comparisons: list[Comparison], groups: list) -> str:
@@ -189,7 +207,7 @@ def main(argv: list[str] | None = None) -> int:
     options = parser.parse_args(argv)
     m = matrices.load()
     chosen = pairs(select(m, options.a, options.results), select(m, options.b, options.results), m)
-    comparisons = [compare(a, b) for a, b in chosen]
+    comparisons = compare_all(chosen)
     print(FORMATS[options.format](comparisons, options.cosmetic))
     if any(remark.startswith(("A is", "B is", "A has", "B has")) for c in comparisons for remark in c.remarks):
         return 2

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from conformance.errors import SuiteError
 from conformance.paths import EVIDENCE, RESULTS
-from conformance.records import read
+from conformance.records import header
 from conformance.selectors import Place, places
 
 # Said twice in a fresh record: the whole chain of messages begins with the error's own.
@@ -65,7 +65,7 @@ def folders() -> list[Path]:
 def find(environment: str, release: str, results: Path) -> Path | None:
     """The record that counts for a cell: a device run in `results`, else a kept one, else whatever there is."""
     own = results / environment / f"{release}.jsonl"
-    if own.exists() and (read(own).header.get("driver") or {}).get("kind") == "device":
+    if own.exists() and (header(own).get("driver") or {}).get("kind") == "device":
         return own
     kept = [f / environment / f"{release}.jsonl" for f in folders()]
     return next((p for p in [*kept, own] if p.exists()), None)

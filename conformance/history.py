@@ -7,7 +7,7 @@ import sys
 from itertools import groupby
 from pathlib import Path
 
-from conformance import matrices
+from conformance import matrices, sealed
 from conformance.differences import differences
 from conformance.errors import SuiteError
 from conformance.evidence import default_results
@@ -22,7 +22,7 @@ def history(cells: list[Place], scenario: str) -> list[tuple[Place, dict | None,
     """
     found, before = [], None
     for place in cells:
-        seen = next((o for o in place.read().observations if o["scenario"] == scenario), None)
+        seen = next((o.open() for o in sealed.read(place.path).observations if o.scenario == scenario), None)
         changed = differences(before, seen) if before and seen else []
         found.append((place, seen, [d for d in changed if d.weight != "cosmetic"]))
         before = seen or before

@@ -8,10 +8,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from conformance.errors import SuiteError
+
+try:  # what reads records has it, three times as fast; the environments of cells need not
+    from msgspec.json import decode as _decode
+except ImportError:
+    _decode = json.loads
 
 SCHEMA = 1
 
@@ -85,44 +92,79 @@ _EMPTY = {"outcome": None, "expected": None, "evidence": None, "linker": "", "en
 
 def read(path: Path) -> Run:
     """Read a record file, also one that was cut off; raises SuiteError where there is no file."""
-    times = _times(path)
+    known = times(path)
+
+    def parse(line: bytes) -> tuple[str, object, dict]:
+        record = decode(line)
+        kind = record["kind"]
+        return kind, record.get("status"), complete(record, known) if kind == "observation" else record
+
+    return gather(path, parse)
+
+
+def header(path: Path) -> dict:
+    """The header alone; empty where the first line is none."""
+    with _opened(path) as file:
+        try:
+            record = decode(file.readline())
+            return record if record["kind"] == "header" else {}
+        except (ValueError, KeyError, TypeError):
+            return {}
+
+
+def gather(path: Path, parse: Callable[[bytes], tuple[str, object, object]]) -> Run:
+    """What a record file holds, line by line.
+
+    parse: gives a line's kind, its status and what is kept of it; raises ValueError, KeyError or TypeError.
+    """
+    ends, observations, counts, fault = {}, [], Counter(), ""
+    with _opened(path) as file:
+        # Lines of bytes end at line feeds only: a message may hold characters that Unicode takes for line ends.
+        for number, line in enumerate(file, 1):
+            try:
+                kind, status, record = parse(line)
+                if kind == "observation":
+                    counts[status] += 1
+                    observations.append(record)
+                else:
+                    ends[kind] = record
+            except (ValueError, KeyError, TypeError):
+                fault = f"line {number} is not a record; the file was cut off or edited"
+                break
+    first, last = ends.get("header", {}), ends.get("footer")
+    if last and last.get("counts") != counts:
+        fault = fault or "the footer counts other observations; the file was edited"
+    if first and first.get("schema") != SCHEMA:
+        fault = f"schema {first.get('schema')} is not {SCHEMA}: run this environment again"
+    return Run(path, first, observations, last, fault)
+
+
+@contextmanager
+def _opened(path: Path):
     try:
-        # Not splitlines: a message may hold characters that Unicode takes for line ends.
-        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+        with path.open("rb", buffering=1 << 20) as file:
+            yield file
     except OSError as error:
         raise SuiteError(f"{path} cannot be read ({error.strerror})") from error
-    if not lines[-1]:
-        lines.pop()
-    header, observations, footer, fault = {}, [], None, ""
-    for number, line in enumerate(lines, 1):
-        try:
-            record = json.loads(line)
-            kind = record["kind"]
-        except (ValueError, KeyError, TypeError):
-            fault = f"line {number} is not a record; the file was cut off or edited"
-            break
-        if kind == "header":
-            header = record
-        elif kind == "observation":
-            observations.append(_complete(record, times))
-        elif kind == "footer":
-            footer = record
-    if footer and footer.get("counts") != Counter(o.get("status") for o in observations):
-        fault = fault or "the footer counts other observations; the file was edited"
-    if header and header.get("schema") != SCHEMA:
-        fault = f"schema {header.get('schema')} is not {SCHEMA}: run this environment again"
-    return Run(path, header, observations, footer, fault)
 
 
-def _complete(record: dict, times: dict) -> dict:
-    """An observation with every key, whether it is fresh or kept."""
-    record = {**_EMPTY, "warnings": [], "milliseconds": times.get(record.get("scenario"), {}), **record}
+def decode(line: bytes) -> dict:
+    """A line as it was written; raises ValueError where it is no JSON."""
+    try:
+        return _decode(line)
+    except ValueError:  # half a surrogate or a damaged character: Python's own decoder takes more
+        return json.loads(line.decode("utf-8", "replace"))
+
+
+def complete(record: dict, known: dict) -> dict:
+    """An observation with every key, whether it is fresh or kept. known: the times of kept ones."""
+    record = {**_EMPTY, "warnings": [], "milliseconds": known.get(record.get("scenario"), {}), **record}
     if record["outcome"] is not None:
         record["outcome"] = {"type": None, "message": None, "digest": None, **record["outcome"]}
     return record
 
 
-def _times(path: Path) -> dict:
+def times(path: Path) -> dict:
     """The times of a kept record, by scenario; a fresh one holds its own."""
     try:
         return json.loads(path.with_suffix(".times.json").read_text(encoding="utf-8"))

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,9 +94,11 @@ def pairs(a: list[Place], b: list[Place], m: Matrices) -> list[tuple[Place, Plac
     same = [(p, theirs[p.name]) for p in a if p.name in theirs]
     if same:
         return same
-    found = []
+    found, of_release = [], defaultdict(list)
+    for place in b:
+        of_release[place.release].append(place)
     for ours in a:
-        fitting = [t for t in b if t.release == ours.release and _axes_apart(m, ours, t) is not None]
+        fitting = [t for t in of_release[ours.release] if _axes_apart(m, ours, t) is not None]
         if fitting:
             found.append((ours, min(fitting, key=lambda t: _axes_apart(m, ours, t))))
     if not found:

@@ -18,7 +18,7 @@ from conformance import cells, evidence, gate
 from conformance.errors import SuiteError
 from conformance.matrices import Matrices, within
 from conformance.model import EVIDENCE, STATUSES, Environment
-from conformance.records import Run, read
+from conformance.records import Run, header, read
 from conformance.scenario import catalogue
 
 VERDICTS = ("success", "partial", "failure")
@@ -184,7 +184,7 @@ def _kept(m: Matrices, results: Path) -> list[Column]:
             continue
         for path in _files(m, folder):
             own = results / path.parent.name / path.name
-            if not own.exists() or (read(own).header.get("driver") or {}).get("kind") != "device":
+            if not own.exists() or (header(own).get("driver") or {}).get("kind") != "device":
                 found.append(_column(m, path, folder.name))
     return found
 
