@@ -75,6 +75,7 @@ add("bundle", "Environments and tags in one folder for a machine without a netwo
 add("report", "One page, a summary, JUnit, JSON and badges of what was recorded", "report.command")
 add("evidence", "Keep the records of a device in the repository", "evidence")
 add("emulation", "The recording driver's records against the kept ones of a device", "emulation")
+add("deviations", "What deviations.toml should say, from what was recorded; nothing is applied", "proposal")
 add("faults", "Does the suite catch planted faults, and those of released versions? (-- --list)", "catching")
 add("bench", "How fast linkers are, step by step, old against new (-- cuda12-ctypes cuda12-nvidia)", "bench")
 add("bench-readers", "How fast records are read and compared: a year of them, made up", "bench_readers")

@@ -157,10 +157,12 @@ def _rewritten(table: str, values: dict) -> str:
 
 
 def _item(value):
-    """A value as the file writes it: tables on one line, with a space inside their braces."""
+    """A value as the file writes it: tables on one line, with a space inside their braces; patterns as they are."""
     if isinstance(value, dict):
-        pairs = ", ".join(f"{key} = {tomlkit.item(v).as_string()}" for key, v in value.items())
+        pairs = ", ".join(f"{key} = {_item(v).as_string()}" for key, v in value.items())
         return tomlkit.value(f"{{ {pairs} }}")
+    if isinstance(value, str) and "\\" in value and not {"'", "\n"} & set(value):
+        return tomlkit.string(value, literal=True)
     return tomlkit.item(value)
 
 

@@ -88,12 +88,15 @@ def judge(scenario: str, observation: dict, expected: Expectation, cell: Cell) -
                     f"not ({deviation.reason}): strike it out or narrow it"
                 )
         return "conforms", ""
-    # No deviation excuses another linker: what was seen would say nothing of the one it is about.
-    linker = "" if expected.error else observation["linker"]
-    for deviation in known if linker in ("", expected.class_name) else []:
+    for deviation in known if excusable(observation, expected) else []:
         if covers(deviation, observation):
             return "deviates", f"{deviation.reason} ({deviation.upstream})"
     return "differs", "; ".join(reasons)
+
+
+def excusable(observation: dict, expected: Expectation) -> bool:
+    """Whether a deviation can excuse it: not where another linker speaks than the one that it would be about."""
+    return bool(expected.error) or observation["linker"] in ("", expected.class_name)
 
 
 def differences(observation: dict, expected: Expectation) -> list[str]:

@@ -135,9 +135,9 @@ def matches(axes: dict[str, str], when: dict[str, str | list[str]]) -> bool:
     return all(axes.get(axis) in ([v] if isinstance(v, str) else v) for axis, v in when.items())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Matrices:
-    """Everything under `matrices/`, checked."""
+    """Everything under `matrices/`, checked. Equal to itself only, so that what follows from it can be cached."""
 
     axes: dict[str, dict[str, AxisValue]]
     common: Common

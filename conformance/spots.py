@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from conformance.matrices import Matrices, matches, within
 
@@ -28,10 +29,11 @@ class Spot:
         return f"{self.environment}@{self.release}"
 
 
-def everywhere(m: Matrices) -> list[Spot]:
+@lru_cache
+def everywhere(m: Matrices) -> tuple[Spot, ...]:
     """Every spot that there can be."""
     cells = [(e.name, r.version) for e in m.environments.values() for r in m.releases_of(e)]
-    return [Spot(*cell, driver) for cell, driver in itertools.product(cells, DRIVERS)]
+    return tuple(Spot(*cell, driver) for cell, driver in itertools.product(cells, DRIVERS))
 
 
 def takes(m: Matrices, spot: Spot, releases: str = "", when: dict | None = None, drivers: Collection[str] = ()) -> bool:
@@ -60,6 +62,7 @@ def conditions(m: Matrices, wanted: Collection[Spot], unwanted: Collection[Spot]
 # A box has a list of values for each axis. `since` and `until` are two axes, so that either may be left out.
 
 
+@lru_cache
 def _axes(m: Matrices) -> dict[str, list[str]]:
     """Every axis with all of its values, in the matrices' order."""
     versions = [r.version for r in m.releases]

@@ -66,6 +66,12 @@ def test_a_made_entry_says_what_it_was_given():
     assert (entry.deviation.when, entry.deviation.outcome) == (values["when"], values["outcome"])
 
 
+def test_a_pattern_is_written_as_it_is():
+    assert r"message = '\[[0-9]+\] failed\.'" in deviation_file.made(
+        scenario="a/b", outcome={"message": r"\[[0-9]+\] failed\."}, reason="r", upstream="unreported"
+    ).text
+
+
 def test_a_missing_file_is_told(tmp_path):
     with pytest.raises(SuiteError, match="absent.toml cannot be read"):
         deviation_file.read(tmp_path / "absent.toml")
