@@ -7,17 +7,14 @@
 from __future__ import annotations
 
 import argparse
-import itertools
 import sys
-from collections import Counter, defaultdict
+from collections import Counter
 from pathlib import Path
 
-from conformance import matrices
+from conformance import gaps, matrices
 from conformance.errors import SuiteError
 from conformance.evidence import default_results
-from conformance.matrices import Matrices
 from conformance.scenario import Scenario, catalogue
-from conformance.selectors import places
 
 
 def table(scenarios: list[Scenario]) -> list[str]:
@@ -41,44 +38,6 @@ def counts(scenarios: list[Scenario]) -> list[str]:
     return [f"{name:<16} {families[name, 'core']:>4} core {families[name, 'extended']:>4} extended" for name in names]
 
 
-def untouched(m: Matrices, scenarios: list[Scenario]) -> list[str]:
-    """Features that some linker offers and no scenario needs."""
-    offered = {f for linker in m.linkers.values() for e in linker.engines.values() for f in e.features()}
-    needed = {need for s in scenarios for need in s.needs}
-    return sorted(offered - needed)
-
-
-def skipped_everywhere(results: Path) -> list[str]:
-    """Scenarios that every recorded environment and release skips."""
-    seen: dict[str, set[bool]] = defaultdict(set)
-    for place in places(results):
-        for o in place.read().observations:
-            seen[o["scenario"]].add(o["status"] == "skipped")
-    return sorted(scenario for scenario, skips in seen.items() if skips == {True})
-
-
-def pairs_not_run(m: Matrices, scenarios: list[Scenario], results: Path) -> list[str]:
-    """Pairs of input kind and option that a linker offers, and that no recorded scenario ran on it."""
-    needs = {s.id: set(s.needs) for s in scenarios}
-    ran: dict[str, set[frozenset]] = defaultdict(set)
-    for place in places(results):
-        for o in place.read().observations:
-            if o["status"] != "skipped":
-                ran[o["linker"]].update(_pairs(needs.get(o["scenario"], set())))
-    missing = []
-    for name, linker in m.linkers.items():
-        for engine in linker.engines.values():
-            wanted = _pairs(engine.features()) - ran[linker.class_name]
-            missing += [f"{name}: {' with '.join(sorted(pair))}" for pair in wanted]
-    return sorted(set(missing))
-
-
-def _pairs(features: set[str]) -> set[frozenset]:
-    kinds = {f.split(":")[1] for f in features if f.startswith("input:")}
-    options = {f for f in features if f.startswith("option:")}
-    return {frozenset(pair) for pair in itertools.product(kinds, options)}
-
-
 def main(argv: list[str] | None = None) -> int:
     """Print the catalogue, or its gaps."""
     parser = argparse.ArgumentParser(prog="nox -s catalogue --", description=__doc__.split("\n")[0])
@@ -99,14 +58,18 @@ def main(argv: list[str] | None = None) -> int:
 
 def _print_gaps(scenarios: list[Scenario], results: Path) -> int:
     m = matrices.load()
-    gaps = {
-        "features that no scenario needs": untouched(m, scenarios),
-        "scenarios that every recorded environment skips": skipped_everywhere(results),
-        "pairs of input kind and option that nobody has run on a linker": pairs_not_run(m, scenarios, results),
+    runs = gaps.recorded(m, results)
+    found = {
+        "features that a linker offers and no scenario needs": gaps.features(m, scenarios),
+        "scenarios that are skipped wherever they were recorded, and why": gaps.skipped(runs),
+        "scenarios that were never recorded": gaps.absent(scenarios, runs),
+        "axis values on which no scenario ran": gaps.values(m, runs),
+        "linkers with options and kinds of input that nobody has run together": gaps.pairs(m, scenarios, runs),
     }
-    for title, found in gaps.items():
-        print(f"{title}: {len(found)}")
-        print("".join(f"  {line}\n" for line in found), end="")
+    for title, lines in found.items():
+        print(f"{title}: {len(lines)}")
+        print("".join(f"  {line}\n" for line in lines), end="")
+    print(f"from {len(runs)} runs in {results}")
     return 0
 
 
