@@ -79,5 +79,6 @@ add("deviations", "What deviations.toml should say, from what was recorded; noth
 add("faults", "Does the suite catch planted faults, and those of released versions? (-- --list)", "catching")
 add("bench", "How fast linkers are, step by step, old against new (-- cuda12-ctypes cuda12-nvidia)", "bench")
 add("bench-readers", "How fast records are read and compared: a year of them, made up", "bench_readers")
+add("upstream", "numba-cuda's own tests that concern linking, in an environment (-- cuda12-ctypes)", "upstream.command")
 add("lock", "Resolve the lock files anew, or the named ones", "locks")
 add("tests", "The tests of the suite itself", "selftest")

@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,12 +85,8 @@ class Question:
         subject = candidate.settle(self.m, self.environment, known, [part], words, self.python)
         interpreter = environments.environment(subject.lock, self.python)
         spot = Spot(f"{self.environment.name}@{name}", release, self.environment)
-        kept = self.folder / self.environment.name / f"{name}.jsonl"
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=kept.parent) as scratch:
-            seen = trial.scenarios(self.m, spot, interpreter, [self.scenario], Path(scratch), kind=self.driver, subject=subject)
-            Path(scratch, trial.RECORDS).replace(kept)
-        return seen[self.scenario]
+        path = self.folder / self.environment.name / f"{name}.jsonl"
+        return trial.kept(self.m, spot, interpreter, [self.scenario], path, kind=self.driver, subject=subject)[self.scenario]
 
     def _check_existence(self, release: Release) -> None:
         refusal = self.m.absence(self.environment, release)

@@ -369,8 +369,9 @@ class Cell:
 
     def reproduce(self, scenario: str) -> str:
         """The one command that runs a scenario in this cell again."""
+        session = f"upstream -- {self.environment.name}" if scenario.startswith("upstream/") else f"{self.environment.name} --"
         return (
-            f"nox -s {self.environment.name} -- --release {self.release} {self.words}{' ' * bool(self.words)}"
+            f"nox -s {session} --release {self.release} {self.words}{' ' * bool(self.words)}"
             f"--driver {self.driver.kind} --scenario {scenario}"
         )
 

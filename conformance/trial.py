@@ -5,6 +5,7 @@ cell, some configurations of the decision table. What is observed is handed back
 from __future__ import annotations
 
 import dataclasses
+import tempfile
 from pathlib import Path
 
 from conformance import candidate, cells, decide, decisions, planted, run
@@ -55,6 +56,15 @@ def scenarios(
     if not records.complete:
         raise SuiteError(f"{spot.name}: the run did not finish (exit code {code}): {said}")
     return {o["scenario"]: o for o in records.observations}
+
+
+def kept(m: Matrices, spot: Spot, interpreter: Path, ids: list[str], path: Path, **how) -> dict[str, dict]:
+    """The same, with the records kept as a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+        seen = scenarios(m, spot, interpreter, ids, Path(scratch), **how)
+        Path(scratch, RECORDS).replace(path)
+    return seen
 
 
 def places(m: Matrices, spot: Spot, configurations: list[Configuration]) -> dict[decide.Place, list[Configuration]]:
