@@ -20,6 +20,7 @@ import pytest
 from conformance import examine, expectation
 from conformance.errors import SuiteError
 from conformance.isolated import lost, observe_isolated
+from conformance.last_word import LastWord
 from conformance.model import Cell
 from conformance.observe import run_scenario
 from conformance.records import Recorder, read
@@ -56,7 +57,7 @@ class Suite:
         self.seconds: float = config.getoption("seconds")
         self.observations: list[dict] = []
         self.recorder: Recorder | None = None
-        self.in_flight = Path(self.cell.results + ".in-flight" + self._worker_suffix())
+        self.last_word = LastWord(Path(self.cell.results + ".in-flight" + self._worker_suffix()))
         # What a process before this one took along when it died (`run._lost`).
         self.lost: dict = json.loads(config.getoption("resume") or "{}")
         self.deadly = self.lost.get("scenario") == ENVIRONMENT
@@ -94,7 +95,7 @@ class Suite:
             with self._time_limit():
                 self.spy, observation = examine.examine(self.cell, leave_word)
         except BaseException:
-            self.in_flight.unlink(missing_ok=True)  # this end is pytest's to tell
+            self.last_word.end()  # this end is pytest's to tell
             raise
         self.spy.on_phase = None
         if observation["outcome"]["phase"] == "import":
@@ -116,7 +117,7 @@ class Suite:
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Write the footer, unless the run was cut short; what differs fails the run."""
-        self.in_flight.unlink(missing_ok=True)
+        self.last_word.end()
         if self.worker:
             return
         missing = self.collected - {o["scenario"] for o in self.observations}
@@ -198,14 +199,7 @@ class Suite:
     def _word(self, scenario: str) -> Callable[[str], None]:
         """What leaves word of a scenario's phases from now on."""
         since = time.time()
-
-        def leave(phase: str) -> None:
-            with suppress(OSError):  # where this cannot be written the record cannot be either, and tells
-                self.in_flight.write_text(
-                    json.dumps({"scenario": scenario, "phase": phase, "since": since})
-                )
-
-        return leave
+        return lambda phase: self.last_word.leave(scenario, phase, since)
 
     def _judged(self, scenario: str, profile: str, observation: dict, expected) -> dict:
         status, reason = expectation.judge(scenario, observation, expected, self.cell)
@@ -241,7 +235,8 @@ class Suite:
 
     def _last_word(self, scenario: str) -> dict:
         """What a worker left of the scenario under which it died."""
-        for file in self.in_flight.parent.glob(self.in_flight.name + ".*"):
+        own = self.last_word.path
+        for file in own.parent.glob(own.name + ".*"):
             with suppress(OSError, ValueError):  # a worker that lives is at its own file
                 word = json.loads(file.read_text())
                 if word["scenario"] == scenario:
@@ -256,7 +251,7 @@ class Suite:
         with _clear_faults():
             self.recorder.observation(record)
         self.observations.append(record)
-        self.in_flight.unlink(missing_ok=True)
+        self.last_word.take_back()
 
     def _has_imported(self) -> bool:
         return self.observations[0]["outcome"]["phase"] != "import"
